@@ -1,0 +1,19 @@
+"""The errors that a user can cause, each with the exit code of the command that meets it."""
+
+
+class GroupwiseError(Exception):
+    """Something that the user can mend; the message says what was found, what was expected and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(GroupwiseError):
+    """A command line or a configuration that cannot be run."""
+
+    exit_code = 2
+
+
+class DataError(GroupwiseError):
+    """A model folder, problem file or run folder that cannot be used."""
+
+    exit_code = 3
