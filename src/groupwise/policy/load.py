@@ -1,0 +1,210 @@
+"""A causal language model with its tokenizer: from a folder, a GGUF file, the hub, or the package itself."""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from groupwise.errors import DataError
+from groupwise.policy.attention import IMPLEMENTATION
+
+BUNDLED = "bundled"
+HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model to sample from and to train.
+
+    stop_ids: the tokens that end a completion. think_ids: the ids of `<think>` and `</think>` where each is one token.
+    max_context_tokens: prompt and completion together may not be longer.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    compute_dtype: torch.dtype
+    stop_ids: tuple[int, ...]
+    think_ids: tuple[int, int] | None
+    max_context_tokens: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The model without its output head."""
+        module: nn.Module = getattr(self.model, self.model.base_model_prefix)
+        return module
+
+    @property
+    def head(self) -> nn.Module:
+        """The map from hidden states to logits."""
+        module: nn.Module = self.model.get_output_embeddings()
+        return module
+
+    def trainable(self) -> list[tuple[str, nn.Parameter]]:
+        """Names and tensors of the weights that are trained, shared ones once."""
+        return [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Matrix products run in the compute dtype inside this context."""
+        reduced = self.compute_dtype != torch.float32
+        with torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
+            yield
+
+    def sampling_copy(self) -> nn.Module:
+        """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
+        if self.compute_dtype == torch.float32:
+            return self.model
+        return copy.deepcopy(self.model).to(self.compute_dtype).requires_grad_(False).eval()
+
+
+def load_policy(
+    path: str,
+    compute_dtype: Literal["float32", "bfloat16"] = "float32",
+    trainable: Literal["all", "all_but_embeddings"] = "all",
+) -> Policy:
+    """Load a model in float32, in evaluation mode (dropout would change every log-probability).
+
+    Raises:
+        DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
+            there, or if nothing would be trained.
+    """
+    name = path
+    if path == BUNDLED:
+        path = str(resources.files("groupwise") / "bundled" / "model")
+    source = Path(path)
+    if source.suffix == ".gguf":
+        model, tokenizer = _from_gguf(source)
+    elif source.is_dir():
+        model, tokenizer = _from_folder(source)
+    elif HUB_ID.fullmatch(path):
+        model, tokenizer = _from_pretrained(path, path)
+    else:
+        raise DataError(
+            f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
+            "or a hub id like 'Qwen/Qwen3-0.6B'"
+        )
+    model.eval()
+    _choose_trainable(model, trainable)
+    return Policy(
+        model=model,
+        tokenizer=tokenizer,
+        name=name,
+        compute_dtype=getattr(torch, compute_dtype),
+        stop_ids=_stop_ids(model, tokenizer, name),
+        think_ids=_think_ids(tokenizer),
+        max_context_tokens=_max_context(model),
+    )
+
+
+def save_model(policy: Policy, folder: Path) -> None:
+    """Write model and tokenizer in Hugging Face form (safetensors)."""
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("_attn_implementation", None)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    files = {file.name for file in folder.iterdir()}
+    if "config.json" not in files:
+        raise DataError(f"'{folder}' is not a Hugging Face model folder: it has no config.json")
+    if not any(name.endswith(".safetensors") for name in files):
+        pickled = sorted(name for name in files if name.endswith((".bin", ".pt", ".pth")))
+        found = f" It has {', '.join(pickled)}, which is pickled and never loaded; convert it first." if pickled else ""
+        raise DataError(f"'{folder}' has no weights: expected *.safetensors.{found}")
+    if not files & {"tokenizer.json", "tokenizer_config.json", "tokenizer.model"}:
+        raise DataError(f"'{folder}' has no tokenizer: expected tokenizer.json or tokenizer.model")
+    return _from_pretrained(str(folder), str(folder))
+
+
+def _from_pretrained(path: str, shown: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation=IMPLEMENTATION, use_safetensors=True
+        )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise DataError(f"the model '{shown}' cannot be loaded: {_first_line(error)}") from error
+    return model, tokenizer
+
+
+def _from_gguf(file: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if not file.is_file():
+        raise DataError(f"there is no file '{file}'")
+    where, name = str(file.parent), file.name
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
+        quantized = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
+    except ImportError as error:
+        raise DataError(f"reading '{file}' needs the extra 'gguf': pip install 'groupwise[gguf]'") from error
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(f"the model '{file}' cannot be loaded: {_first_line(error)}") from error
+    # The weights are plain float32 by now, but the loaded object still refuses to be saved as a quantized one.
+    config = AutoConfig.for_model(**{**quantized.config.to_dict(), "quantization_config": None})
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=IMPLEMENTATION)
+    model.load_state_dict(quantized.state_dict())
+    model.generation_config = quantized.generation_config
+    return model, tokenizer
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:
+    if trainable == "all_but_embeddings":
+        model.get_input_embeddings().requires_grad_(False)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise DataError("the model has no trainable weights: nothing could be learned")
+
+
+def _stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for stated in (getattr(model.generation_config, "eos_token_id", None), tokenizer.eos_token_id):
+        found.update(stated if isinstance(stated, list) else [] if stated is None else [stated])
+    if not found:
+        raise DataError(
+            f"the model '{name}' names no end-of-sequence token, so that no completion could ever end: "
+            "set eos_token in its tokenizer_config.json or eos_token_id in its generation_config.json"
+        )
+    return tuple(sorted(found))
+
+
+def _think_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int] | None:
+    pair = [tokenizer.encode(tag, add_special_tokens=False) for tag in ("<think>", "</think>")]
+    if any(len(ids) != 1 or ids[0] == tokenizer.unk_token_id for ids in pair):
+        return None
+    return int(pair[0][0]), int(pair[1][0])
+
+
+def _max_context(model: PreTrainedModel) -> int:
+    config = model.config
+    limits = [int(getattr(config, "max_position_embeddings", 0) or 2**31)]
+    window = getattr(config, "sliding_window", None)
+    layers = getattr(config, "layer_types", None)
+    if window and (layers is None or "sliding_attention" in layers):
+        limits.append(int(window))
+    return min(limits)
+
+
+def hidden_to_logits(head: nn.Module, hidden: Tensor) -> Tensor:
+    """Logits of hidden states; the head of every supported architecture is one linear map (checked when loading)."""
+    logits: Tensor = head(hidden)
+    return logits
