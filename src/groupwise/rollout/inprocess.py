@@ -1,0 +1,220 @@
+"""Sampling in the trainer's own process: each prompt once per group, a preallocated cache, finished rows leave."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupwise.policy.attention import Block
+from groupwise.policy.load import Policy
+from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
+from groupwise.rollout.sampling import draw, uniforms
+
+# Rows are moved together in the cache when fewer than this share of them is still running. Moving costs one copy of
+# the cache; a finished row costs its share of every further token.
+COMPACT_BELOW = 0.75
+
+
+class KVCache:
+    """Keys and values of B sequences, prompts right-aligned so that every step writes one column for all rows."""
+
+    def __init__(self, prompts: Block, row_of_prompt: Tensor, columns: int) -> None:
+        self._prompts = prompts
+        self._prompt_of_row_B = row_of_prompt
+        self._columns = columns
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.filled = prompts.width
+        column = torch.arange(columns, device=row_of_prompt.device)
+        padding_B1 = (prompts.width - prompts.lengths)[row_of_prompt].unsqueeze(1)
+        self._mask_BL = torch.zeros(len(row_of_prompt), columns, device=row_of_prompt.device)
+        self._mask_BL.masked_fill_(column < padding_B1, -torch.inf)
+
+    def fill(self, layer: int, key_PKLD: Tensor, value_PKLD: Tensor) -> None:
+        """Store the right-padded prompt blocks of one layer, once for every row."""
+        width = self._prompts.width
+        shift_P1 = (width - self._prompts.lengths).unsqueeze(1)
+        source_PL = (torch.arange(width, device=shift_P1.device) - shift_P1).clamp(min=0)
+        stored = []
+        for block in (key_PKLD, value_PKLD):
+            aligned = block.gather(2, source_PL[:, None, :, None].expand_as(block))
+            buffer = block.new_zeros(len(self._prompt_of_row_B), block.shape[1], self._columns, block.shape[3])
+            buffer[:, :, :width] = aligned.index_select(0, self._prompt_of_row_B)
+            stored.append(buffer)
+        self._layers[layer] = (stored[0], stored[1])
+
+    def attend(self, layer: int, query_BHD: Tensor, key_BKD: Tensor, value_BKD: Tensor, scale: float) -> Tensor:
+        """Write the newest token of every row and attend to all tokens up to it: (B, H, D)."""
+        keys_BKLD, values_BKLD = self._layers[layer]
+        keys_BKLD[:, :, self.filled] = key_BKD
+        values_BKLD[:, :, self.filled] = value_BKD
+        end = self.filled + 1
+        rows, heads, width = query_BHD.shape
+        grouped = (query_BHD * scale).view(rows, key_BKD.shape[1], -1, width)
+        scores = grouped @ keys_BKLD[:, :, :end].transpose(2, 3) + self._mask_BL[:, None, None, :end]
+        attended = scores.softmax(dim=-1, dtype=torch.float32).to(query_BHD.dtype) @ values_BKLD[:, :, :end]
+        return attended.reshape(rows, heads, width)
+
+    def keep(self, rows: Tensor) -> None:
+        """Only these rows stay, in this order."""
+        self._mask_BL = self._mask_BL.index_select(0, rows)
+        for layer, (keys, values) in self._layers.items():
+            kept = []
+            for buffer in (keys, values):
+                smaller = buffer.new_empty(len(rows), *buffer.shape[1:])
+                torch.index_select(buffer[:, :, : self.filled], 0, rows, out=smaller[:, :, : self.filled])
+                kept.append(smaller)
+            self._layers[layer] = (kept[0], kept[1])
+
+
+@dataclass
+class PrefillAttention:
+    """Prompts attend to themselves; their keys and values go to the cache."""
+
+    prompts: Block
+    cache: KVCache
+
+    def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:
+        """See `AttentionPlan`."""
+        key, value = self.prompts.pad(key_1KTD), self.prompts.pad(value_1KTD)
+        self.cache.fill(layer, key, value)
+        attended = torch.nn.functional.scaled_dot_product_attention(
+            self.prompts.pad(query_1HTD), key, value, is_causal=True, scale=scale, enable_gqa=True
+        )
+        _, heads, tokens, width = query_1HTD.shape
+        return self.prompts.unpad(attended).view(1, tokens, heads, width)
+
+
+@dataclass
+class DecodeAttention:
+    """Each row of the cache attends with its newest token; the rows stand in the packed axis."""
+
+    cache: KVCache
+
+    def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:
+        """See `AttentionPlan`."""
+        query, key, value = (tensor[0].transpose(0, 1) for tensor in (query_1HTD, key_1KTD, value_1KTD))
+        return self.cache.attend(layer, query.contiguous(), key, value, scale).unsqueeze(0)
+
+
+class InProcessEngine:
+    """Samples with the trainer's own weights, or with a copy of them in a reduced precision."""
+
+    def __init__(self, policy: Policy, batch_sequences: int) -> None:
+        self._policy = policy
+        self._model = policy.sampling_copy()
+        self._batch_sequences = batch_sequences
+        self.version = 0
+
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
+        """Take over the weights; where engine and trainer share them there is nothing to copy."""
+        if self._model is not self._policy.model:
+            own = dict(self._model.named_parameters())
+            with torch.no_grad():
+                for name, weight in weights:
+                    own[name].copy_(weight)
+        self.version = version
+
+    @torch.inference_mode()
+    def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
+        """The completions of each request, in the order of its seeds.
+
+        Raises:
+            ValueError: for a prompt without tokens, or one that leaves no room in the context.
+        """
+        for request in requests:
+            room = self._policy.max_context_tokens - len(request.prompt_ids)
+            if len(request.prompt_ids) == 0 or room < 1:
+                raise ValueError(f"a prompt of {len(request.prompt_ids)} tokens leaves no room for a completion")
+        flat = iter([completion for wave in self._waves(requests) for completion in self._decode(wave, sampling)])
+        return [[next(flat) for _ in request.seeds] for request in requests]
+
+    def _waves(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
+        """Requests cut into batches of at most `batch_sequences` sequences; a larger group is divided."""
+        waves: list[list[SampleRequest]] = [[]]
+        room = self._batch_sequences
+        for request in requests:
+            seeds = request.seeds
+            while seeds:
+                if room == 0:
+                    waves.append([])
+                    room = self._batch_sequences
+                waves[-1].append(SampleRequest(request.prompt_ids, seeds[:room]))
+                taken = min(room, len(seeds))
+                seeds, room = seeds[taken:], room - taken
+        return [wave for wave in waves if wave]
+
+    def _decode(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[Completion]:
+        policy, device = self._policy, self._policy.device
+        lengths = [len(request.prompt_ids) for request in requests]
+        rows = sum(len(request.seeds) for request in requests)
+        limits = [min(sampling.max_new_tokens, policy.max_context_tokens - length) for length in lengths]
+        limit = max(limits)
+        uniforms_BT = uniforms([seed for request in requests for seed in request.seeds], limit).to(device)
+        prompt_of_row_B = torch.repeat_interleave(torch.tensor([len(request.seeds) for request in requests])).to(device)
+        prompt_length_B = torch.tensor(lengths, device=device)[prompt_of_row_B]
+        stops = torch.tensor(sampling.stop_ids, device=device)
+        starts = np.cumsum([0, *lengths[:-1]]).tolist()
+        prompts = Block.of_runs(starts, lengths, device)
+        cache = KVCache(prompts, prompt_of_row_B, max(lengths) + limit)
+
+        tokens_BT = torch.zeros(rows, limit, dtype=torch.int64, device=device)
+        logps_BT = torch.zeros(rows, limit, dtype=torch.float32, device=device)
+        length_B = torch.tensor(limits, device=device)[prompt_of_row_B]
+        stopped_B = torch.zeros(rows, dtype=torch.bool, device=device)
+
+        hidden_TD = self._forward(
+            torch.from_numpy(np.concatenate([request.prompt_ids for request in requests])).to(device),
+            torch.cat([torch.arange(length, device=device) for length in lengths]),
+            PrefillAttention(prompts, cache),
+        )
+        ends_P = torch.tensor(starts, device=device) + torch.tensor(lengths, device=device) - 1
+        logits_BV = policy_logits(self._model, hidden_TD[ends_P])[prompt_of_row_B]
+
+        # `row_A` are the rows that still stand in the cache, `running_A` those of them that have not ended.
+        row_A = torch.arange(rows, device=device)
+        running_A = torch.ones(rows, dtype=torch.bool, device=device)
+        decode = DecodeAttention(cache)
+        for position in range(limit):
+            token_A, logp_A = draw(logits_BV, uniforms_BT[row_A, position], sampling)
+            tokens_BT[row_A, position] = token_A
+            logps_BT[row_A, position] = logp_A
+            stopped = row_A[(token_A.unsqueeze(1) == stops).any(dim=1) & running_A]
+            length_B[stopped] = position + 1
+            stopped_B[stopped] = True
+            running_A = length_B[row_A] > position + 1
+            running = int(running_A.sum())
+            if running == 0:
+                break
+            if running < COMPACT_BELOW * len(row_A):
+                kept = running_A.nonzero().squeeze(1)
+                cache.keep(kept)
+                row_A, token_A, running_A = row_A[kept], token_A[kept], running_A[kept]
+            hidden_AD = self._forward(token_A, prompt_length_B[row_A] + position, decode)
+            cache.filled += 1
+            logits_BV = policy_logits(self._model, hidden_AD)
+
+        all_tokens, all_logps = tokens_BT.cpu().numpy(), logps_BT.cpu().numpy()
+        return [
+            Completion(
+                ids=all_tokens[row, :length].copy(),
+                logps=all_logps[row, :length].copy(),
+                finish_reason="stop" if stopped else "length",
+                version=self.version,
+            )
+            for row, (length, stopped) in enumerate(zip(length_B.tolist(), stopped_B.tolist(), strict=True))
+        ]
+
+    def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
+        backbone = getattr(self._model, self._policy.model.base_model_prefix)
+        hidden: Tensor = backbone(
+            input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
+        ).last_hidden_state[0]
+        return hidden
+
+
+def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:
+    """Float32 logits of hidden states."""
+    logits: Tensor = model.get_output_embeddings()(hidden)  # type: ignore[operator]
+    return logits.float()

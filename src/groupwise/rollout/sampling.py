@@ -1,0 +1,60 @@
+"""From logits to tokens, with one uniform number per token."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupwise.rollout.engine import SamplingParams
+
+
+def derive_seed(*parts: int | str) -> int:
+    """A 64-bit seed from what it is for, for example (run seed, "sample", step, problem, sample)."""
+    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def uniforms(seeds: Sequence[int], tokens: int) -> Tensor:
+    """Uniform numbers in [0, 1) for every sequence and position, each row from its own seed: (B, tokens), float64.
+
+    A sequence draws the same numbers whatever else is in the batch.
+    """
+    rows = [np.random.Generator(np.random.Philox(seed)).random(tokens) for seed in seeds]
+    return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, tokens, dtype=torch.float64)
+
+
+def filtered_logits(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
+    """Logits at the sampling temperature, with everything outside top-k and top-p at minus infinity."""
+    if sampling.temperature not in (0.0, 1.0):
+        logits_BV = logits_BV / sampling.temperature
+    if 0 < sampling.top_k < logits_BV.shape[1]:
+        smallest_B1 = logits_BV.topk(sampling.top_k, dim=-1).values[:, -1:]
+        logits_BV = logits_BV.masked_fill(logits_BV < smallest_B1, -torch.inf)
+    if sampling.top_p < 1.0:
+        ordered_BV, order_BV = logits_BV.sort(dim=-1, descending=True)
+        probabilities_BV = ordered_BV.softmax(dim=-1)
+        # A token stays while the mass before it has not reached top_p, so that the most likely one always stays.
+        drop_BV = probabilities_BV.cumsum(dim=-1) - probabilities_BV >= sampling.top_p
+        logits_BV = logits_BV.masked_fill(torch.zeros_like(drop_BV).scatter(1, order_BV, drop_BV), -torch.inf)
+    return logits_BV
+
+
+def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tuple[Tensor, Tensor]:
+    """One token per row by inversion of the cumulative distribution.
+
+    Returns:
+        token_B, and logp_B: its log-probability under the distribution that it was drawn from (at temperature 0, under
+        the unchanged one).
+    """
+    logps_BV = torch.log_softmax(filtered_logits(logits_BV, sampling), dim=-1)
+    if sampling.temperature == 0.0:
+        token_B = logps_BV.argmax(dim=-1)
+    else:
+        cumulative_BV = logps_BV.double().exp().cumsum(dim=-1)
+        # Scaling by the total makes up for its rounding; the first entry above the target has positive probability.
+        target_B1 = uniform_B.unsqueeze(1) * cumulative_BV[:, -1:]
+        token_B = torch.searchsorted(cumulative_BV, target_B1, right=True).squeeze(1)
+        token_B.clamp_(max=logits_BV.shape[1] - 1)
+    return token_B, logps_BV.gather(1, token_B.unsqueeze(1)).squeeze(1)
