@@ -78,8 +78,9 @@ class ProblemOptions(Options):
     train: str = "arithmetic"
     """Problems to train on."""
 
-    eval: str = "arithmetic"
-    """Problems to measure on, before and after. Generated problems never coincide with those trained on."""
+    eval: str = ""
+    """Problems to measure on, before and after. Empty: where training is on generated problems, others that it never
+    meets; where it is on a file, none."""
 
     columns: Columns = Columns()
 

@@ -128,13 +128,13 @@ class Block:
         """(1, H, T, D) packed to (rows, H, width, D)."""
         _, heads, tokens, width = packed_1HTD.shape
         rows_TX = packed_1HTD[0].transpose(0, 1).reshape(tokens, heads * width)
-        slots_SX: Tensor = _Pad.apply(rows_TX, self.row_of_slot_S, self.slot_of_row_R, self.row_R)  # type: ignore[no-untyped-call]
+        slots_SX: Tensor = _Pad.apply(rows_TX, self.row_of_slot_S, self.slot_of_row_R, self.row_R)
         return slots_SX.view(self.rows, self.width, heads, width).transpose(1, 2)
 
     def unpad(self, block: Tensor) -> Tensor:
         """(rows, H, width, D) back to (R, H * D), in the order of `row_R`."""
         slots_SX = block.transpose(1, 2).reshape(self.rows * self.width, -1)
-        rows_RX: Tensor = _Unpad.apply(slots_SX, self.slot_of_row_R)  # type: ignore[no-untyped-call]
+        rows_RX: Tensor = _Unpad.apply(slots_SX, self.slot_of_row_R)
         return rows_RX
 
 
@@ -177,5 +177,5 @@ class SharedPromptAttention:
                 completions.pad(query_1HTD), key, value, attn_mask=self._mask_B1LS, scale=scale, enable_gqa=True
             )
             rows.append(completions.unpad(of_completions))
-        flat_TX: Tensor = _Unpad.apply(torch.cat(rows), self._order_T)  # type: ignore[no-untyped-call]
+        flat_TX: Tensor = _Unpad.apply(torch.cat(rows), self._order_T)
         return flat_TX.view(1, query_1HTD.shape[2], query_1HTD.shape[1], query_1HTD.shape[3])

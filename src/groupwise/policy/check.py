@@ -6,7 +6,7 @@ import torch
 from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
 from groupwise.policy.load import Policy
-from groupwise.policy.packing import SequenceGroup, pack
+from groupwise.policy.packing import Ids, SequenceGroup, pack
 from groupwise.policy.score import score
 
 # Two orders of summation in float32 differ by about 1e-5 nats; a wrong mask, position or scale by whole nats.
@@ -31,11 +31,13 @@ def check_scoring(policy: Policy) -> float:
             packed = pack(groups, policy.device)
             exact = Policy(**{**vars(policy), "compute_dtype": torch.float32})
             ours_N = score(exact, packed, temperature=1.0, chunk_tokens=7)[0].cpu()
-        theirs_N = torch.cat([_unpacked(policy, group.prompt_ids, ids) for group in groups for ids in group.completion_ids])
+        theirs_N = torch.cat(
+            [_unpacked(policy, group.prompt_ids, ids) for group in groups for ids in group.completion_ids]
+        )
     except (RuntimeError, TypeError, AttributeError, ValueError) as error:
         raise DataError(
-            f"the architecture of '{policy.name}' ({type(policy.model).__name__}) cannot be trained: {error}. Expected a "
-            "causal language model of transformers with rotary positions and exchangeable attention"
+            f"the architecture of '{policy.name}' ({type(policy.model).__name__}) cannot be trained: {error}. "
+            "Expected a causal language model of transformers with rotary positions and exchangeable attention"
         ) from error
     difference = float((ours_N - theirs_N).abs().max())
     if not difference <= TOLERANCE_NATS:
@@ -46,7 +48,7 @@ def check_scoring(policy: Policy) -> float:
     return difference
 
 
-def _unpacked(policy: Policy, prompt_ids: np.ndarray, completion_ids: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+def _unpacked(policy: Policy, prompt_ids: Ids, completion_ids: Ids) -> torch.Tensor:
     model = policy.model
     model.set_attn_implementation("eager")
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.errors import DataError
@@ -40,7 +40,8 @@ class Policy:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @property
     def backbone(self) -> nn.Module:
@@ -65,7 +66,7 @@ class Policy:
         with torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
             yield
 
-    def sampling_copy(self) -> nn.Module:
+    def sampling_copy(self) -> PreTrainedModel:
         """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
         if self.compute_dtype == torch.float32:
             return self.model
@@ -202,9 +203,3 @@ def _max_context(model: PreTrainedModel) -> int:
     if window and (layers is None or "sliding_attention" in layers):
         limits.append(int(window))
     return min(limits)
-
-
-def hidden_to_logits(head: nn.Module, hidden: Tensor) -> Tensor:
-    """Logits of hidden states; the head of every supported architecture is one linear map (checked when loading)."""
-    logits: Tensor = head(hidden)
-    return logits

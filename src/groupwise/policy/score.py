@@ -29,7 +29,9 @@ def score(policy: Policy, batch: PackedBatch, temperature: float, chunk_tokens: 
         scored = []
         for hidden_CD, target_C in chunks:
             if recompute:
-                scored.append(checkpoint(_score_chunk, policy.head, hidden_CD, target_C, temperature, use_reentrant=False))
+                scored.append(
+                    checkpoint(_score_chunk, policy.head, hidden_CD, target_C, temperature, use_reentrant=False)
+                )
             else:
                 scored.append(_score_chunk(policy.head, hidden_CD, target_C, temperature))
     return torch.cat([logps for logps, _ in scored]), torch.cat([entropies for _, entropies in scored])

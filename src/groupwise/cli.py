@@ -1,0 +1,179 @@
+"""The commands. Each one reads its arguments, calls one function, and prints what that returns."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+# Before torch starts its threads: waiting ones sleep instead of spinning, so that a busy machine is not made busier.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Nothing is looked up on the network unless a model is named by its hub id.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Group-relative policy optimisation (GRPO) for language models, on problems with checkable answers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE | FILE.yaml | KEY=VALUE]...",
+        help="Recipes, YAML files and overrides, composed from left to right.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 for the faster choice of a short probe.")]
+
+
+@app.command()
+def train(
+    arguments: ConfigArguments = None,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with an interrupted run.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Load and check everything, print the plan, stop.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model. Without arguments: the bundled model on generated arithmetic, with the recipe `demo`."""
+    from groupwise.train import main
+
+    given = arguments or []
+    reporter = console_reporter(as_json)
+    if resume is not None:
+        summary = main.resume_run(resume, given, reporter)
+    else:
+        summary = main.compose_and_start(given or ["demo"], dry_run, reporter)
+        if dry_run:
+            return
+    if summary is None:
+        raise typer.Exit(INTERRUPTED)
+    if as_json:
+        print_json(summary)
+    else:
+        main.print_summary(summary)
+
+
+@app.command("eval")
+def evaluate(
+    model: Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.")],
+    arguments: ConfigArguments = None,
+    problems: Annotated[str, typer.Option(help="`arithmetic`, or a .jsonl, .json or .parquet file.")] = "arithmetic",
+    limit: Annotated[int, typer.Option(min=1, help="Problems at most.")] = 512,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of each problem; pass@k up to this.")] = 8,
+    as_json: Json = False,
+) -> None:
+    """Measure a model: accuracy and pass@k with 95 % intervals, format rate, length, truncation."""
+    from groupwise.train import commands
+
+    result = commands.evaluate(model, problems, limit, samples, arguments or [])
+    if as_json:
+        print_json(result)
+    else:
+        commands.print_evaluation(result)
+
+
+@app.command()
+def sample(
+    model: Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.")],
+    question: Annotated[str, typer.Argument(help="The problem.")],
+    arguments: ConfigArguments = None,
+    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many answers.")] = 1,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the most likely tokens.")] = 1.0,
+    top_p: Annotated[float, typer.Option(min=0.01, max=1.0)] = 1.0,
+    top_k: Annotated[int, typer.Option(min=0, help="0 for the whole vocabulary.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Let a model answer a problem."""
+    from groupwise.train import commands
+
+    answers = commands.sample(model, question, samples, temperature, top_p, top_k, arguments or [])
+    if as_json:
+        print_json([asdict(answer) for answer in answers])
+    else:
+        commands.print_answers(answers)
+
+
+@app.command()
+def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:
+    """Supervised training on prompts and completions: data=FILE.jsonl output=FOLDER [KEY=VALUE ...]."""
+    from groupwise.train import commands
+
+    result = commands.supervised(arguments or [], to_stderr=as_json)
+    if as_json:
+        print_json({**asdict(result), "output": str(result.output)})
+    else:
+        typer.echo(f"wrote {result.output}: {result.steps} steps, loss {result.final_loss:.4f}, {result.seconds:.0f} s")
+
+
+@app.command()
+def recipes(as_json: Json = False) -> None:
+    """List the recipes."""
+    from groupwise.compose import list_recipes
+
+    found = list_recipes()
+    if as_json:
+        print_json([recipe._asdict() for recipe in found])
+    else:
+        for recipe in found:
+            typer.echo(f"{recipe.name:<18} {recipe.summary}")
+
+
+@app.command("config")
+def show_config(
+    arguments: ConfigArguments = None,
+    keys: Annotated[bool, typer.Option("--keys", help="List every key with its type, default and meaning.")] = False,
+) -> None:
+    """Print the resolved configuration, or all keys."""
+    from groupwise.train import commands
+
+    typer.echo(commands.describe_keys() if keys else commands.resolved_config(arguments or []))
+
+
+def console_reporter(to_stderr: bool) -> Any:
+    """A reporter on standard output, or on standard error where standard output is for JSON."""
+    from rich.console import Console
+
+    from groupwise.train.report import ConsoleReporter
+
+    return ConsoleReporter(Console(stderr=to_stderr))
+
+
+def print_json(value: Any) -> None:
+    """JSON on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def main() -> NoReturn:
+    """Entry point: errors that the user can mend are one message and an exit code of 2 or 3, never a stack dump."""
+    sys.exit(guarded(lambda: app(standalone_mode=True)))
+
+
+def guarded(command: Callable[[], Any]) -> int:
+    """Run a command and return its exit code."""
+    from groupwise.errors import GroupwiseError
+
+    try:
+        command()
+    except GroupwiseError as error:
+        typer.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0

@@ -1,0 +1,136 @@
+"""Checkpoints: everything that the rest of the run depends on, in safetensors and JSON.
+
+All random draws derive from (seed, purpose, step), so that the counters below are the whole state besides the tensors.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from groupwise.errors import DataError
+from groupwise.policy.load import Policy
+from groupwise.train.files import folder_aside, remove_tree
+
+FORMAT = 1
+WEIGHTS, OPTIMIZER, STATE, MANIFEST = "weights.safetensors", "optimizer.safetensors", "state.json", "manifest.json"
+
+
+@dataclass
+class TrainState:
+    """Counters of a run. `step` steps are complete; `problem_position` is the next one of the stream."""
+
+    step: int = 0
+    problem_position: int = 0
+    optimizer_updates: int = 0
+    sampled_tokens: int = 0
+    trained_tokens: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+def save_checkpoint(
+    folder: Path,
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    state: TrainState,
+    context: dict[str, Any],
+    keep: int,
+) -> Path:
+    """Write the checkpoint of `state.step` and remove all but the newest `keep`.
+
+    `context` is what a resumed run has to agree on, such as the fingerprint of the problems and the thread count.
+    """
+    path = folder / f"step_{state.step:06d}"
+    if not path.exists():
+        with folder_aside(path) as aside:
+            save_file({name: weight.detach().contiguous() for name, weight in policy.trainable()}, aside / WEIGHTS)
+            save_file(_optimizer_tensors(policy, optimizer), aside / OPTIMIZER)
+            (aside / STATE).write_text(json.dumps({"state": asdict(state), "context": context}, indent=2) + "\n")
+            digests = {name: _sha256(aside / name) for name in (WEIGHTS, OPTIMIZER, STATE)}
+            (aside / MANIFEST).write_text(json.dumps({"format": FORMAT, "sha256": digests}, indent=2) + "\n")
+    for old in list_checkpoints(folder)[:-keep]:
+        remove_tree(old)
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Complete checkpoints, oldest first."""
+    return sorted(path for path in folder.glob("step_*") if (path / MANIFEST).is_file())
+
+
+def newest_sound_checkpoint(folder: Path) -> tuple[Path, list[str]]:
+    """The newest checkpoint whose files are what was written, and why newer ones were passed over.
+
+    Raises:
+        DataError: if there is none.
+    """
+    rejected: list[str] = []
+    for path in reversed(list_checkpoints(folder)):
+        fault = _fault(path)
+        if fault is None:
+            return path, rejected
+        rejected.append(f"{path.name}: {fault}")
+    found = "; ".join(rejected) or "there is none"
+    raise DataError(f"no usable checkpoint in '{folder}' ({found})")
+
+
+def read_context(path: Path) -> dict[str, Any]:
+    """What was stored as `context`."""
+    context: dict[str, Any] = json.loads((path / STATE).read_text())["context"]
+    return context
+
+
+def load_checkpoint(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> TrainState:
+    """Put weights and optimizer back in place and return the counters.
+
+    Raises:
+        DataError: if the checkpoint does not fit the model.
+    """
+    weights = load_file(path / WEIGHTS)
+    own = dict(policy.trainable())
+    if weights.keys() != own.keys() or any(weights[name].shape != own[name].shape for name in own):
+        raise DataError(f"the checkpoint '{path}' does not fit the model '{policy.name}': other weights or shapes")
+    with torch.no_grad():
+        for name, weight in own.items():
+            weight.copy_(weights[name])
+    tensors = load_file(path / OPTIMIZER)
+    for name, weight in own.items():
+        stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
+        if stored:
+            optimizer.state[weight] = stored
+    stated = json.loads((path / STATE).read_text())["state"]
+    return TrainState(**{field.name: stated[field.name] for field in fields(TrainState)})
+
+
+def _optimizer_tensors(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{key}/{name}": tensor.detach().contiguous()
+        for name, weight in policy.trainable()
+        for key, tensor in optimizer.state.get(weight, {}).items()
+    }
+
+
+def _fault(path: Path) -> str | None:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        if manifest["format"] != FORMAT:
+            return f"format {manifest['format']}, this version reads {FORMAT}"
+        for name, digest in manifest["sha256"].items():
+            if not (path / name).is_file():
+                return f"{name} is missing"
+            if _sha256(path / name) != digest:
+                return f"{name} is damaged"
+    except (OSError, ValueError, KeyError) as error:
+        return f"its manifest cannot be read ({type(error).__name__})"
+    return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

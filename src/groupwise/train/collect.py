@@ -1,0 +1,156 @@
+"""One step's groups: sample, grade, admit, and sample again until the step has enough groups with signal."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupwise.config import TrainConfig
+from groupwise.objective.metric import Metric
+from groupwise.policy.load import Policy
+from groupwise.policy.prompt import PromptRenderer
+from groupwise.rewards.combine import COMPONENTS, CORRECTNESS
+from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
+from groupwise.rollout.sampling import derive_seed
+from groupwise.tasks.stream import ProblemStream
+from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.world import World
+
+# The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
+# missing groups: the first rounds may have been unlucky.
+MOST_OVERSAMPLING = 4.0
+
+
+@dataclass(frozen=True)
+class Collected:
+    """admitted: this rank's groups to train on. sampled: all groups that this rank sampled, in order of position.
+
+    prompts_sampled: over all ranks, so that the next step begins behind them.
+    """
+
+    admitted: list[GradedGroup]
+    sampled: list[GradedGroup]
+    prompts_sampled: int
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Samples and grades groups of a problem stream."""
+
+    config: TrainConfig
+    policy: Policy
+    engine: RolloutEngine
+    renderer: PromptRenderer
+    grader: Grader
+    stream: ProblemStream
+    sampling: SamplingParams
+
+    def groups(self, positions: list[int], step: int) -> list[GradedGroup]:
+        """Sampled and graded groups of these positions of the stream."""
+        problems = [self.stream.at(position) for position in positions]
+        prompts = [self.renderer.render(problem.messages) for problem in problems]
+        samples = range(self.config.batch.samples_per_prompt)
+        requests = [
+            SampleRequest(
+                prompt.ids, tuple(derive_seed(self.config.run.seed, "sample", step, position, g) for g in samples)
+            )
+            for position, prompt in zip(positions, prompts, strict=True)
+        ]
+        completions = self.engine.generate(requests, self.sampling)
+        return [
+            self.grader.grade(position, problem, prompt, group, self.sampling.stop_ids)
+            for position, problem, prompt, group in zip(positions, problems, prompts, completions, strict=True)
+        ]
+
+
+def collect(sampler: Sampler, step: int, position: int, world: World) -> Collected:
+    """Groups for one step, from `position` of the stream on.
+
+    Every rank samples its share of each round, and all agree on which groups are admitted: the first
+    `prompts_per_step` in order of position that pass the filter.
+    """
+    options, wanted = sampler.config.active_sampling, sampler.config.batch.prompts_per_step
+    budget = math.floor(options.max_prompts_per_step_factor * wanted) if options.refill else wanted
+    own: dict[int, GradedGroup] = {}
+    admitted: list[int] = []
+    asked, count = 0, wanted
+    while count > 0:
+        round_positions = list(range(position + asked, position + asked + count))
+        for group in sampler.groups(world.share(round_positions), step):
+            own[group.position] = group
+        passes = world.sum([float(p in own and passes_filter(own[p], options.filter)) for p in round_positions])
+        admitted += [p for p, passed in zip(round_positions, passes, strict=True) if passed]
+        asked += count
+        missing = wanted - len(admitted)
+        oversampling = min(asked / max(len(admitted), 1), MOST_OVERSAMPLING)
+        count = min(math.ceil(missing * oversampling), budget - asked) if missing > 0 else 0
+    return Collected(
+        admitted=[own[p] for p in admitted[:wanted] if p in own],
+        sampled=[own[p] for p in sorted(own)],
+        prompts_sampled=asked,
+    )
+
+
+def passes_filter(group: GradedGroup, what: str) -> bool:
+    """Whether a group is trained on: what the filter names has to differ within it, exactly."""
+    if group.failed:
+        return False
+    if what == "none":
+        return True
+    values = group.totals_G if what == "total" else group.rewards_GK[:, COMPONENTS.index(CORRECTNESS)]
+    return bool(values.max() != values.min())
+
+
+def rollout_metrics(collected: Collected, wanted: int) -> dict[str, Metric]:
+    """Measurements of everything sampled in a step, before any group was left out."""
+    groups = [group for group in collected.sampled if not group.failed]
+    metrics = {
+        "groups/sampled": Metric(len(collected.sampled), "sum"),
+        "groups/admitted": Metric(len(collected.admitted), "sum"),
+        "groups/failed": Metric(len(collected.sampled) - len(groups), "sum"),
+        "groups/wanted": Metric(wanted, "max"),
+    }
+    for group in groups:
+        _add_means(metrics, "completion", _completion_values(group))
+    if not groups:
+        return metrics
+    totals_PG = np.stack([group.totals_G for group in groups])
+    rewards_PGK = np.stack([group.rewards_GK for group in groups])
+    _spread(metrics, "reward/total", totals_PG)
+    for k, name in enumerate(COMPONENTS):
+        _spread(metrics, f"reward/{name}", rewards_PGK[:, :, k])
+    right_PG = rewards_PGK[:, :, COMPONENTS.index(CORRECTNESS)] == 1.0
+    shares = {
+        "groups/all_right": right_PG.all(axis=1),
+        "groups/all_wrong": ~right_PG.any(axis=1),
+        # Before the filter, and of the total: what could not move the policy whatever the filter names.
+        "groups/no_signal": totals_PG.max(axis=1) == totals_PG.min(axis=1),
+    }
+    for name, flags_P in shares.items():
+        metrics[name] = Metric(float(flags_P.mean()), "mean", len(groups))
+    return metrics
+
+
+def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
+    return {
+        "tokens": [float(len(completion.ids)) for completion in group.completions],
+        "truncated": [float(completion.finish_reason == "length") for completion in group.completions],
+        "no_answer": [float(row[COMPONENTS.index(CORRECTNESS)].status == "no_answer") for row in group.scores_GK],
+    }
+
+
+def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[float]]) -> None:
+    for name, numbers in values.items():
+        key = f"{prefix}/{name}"
+        before = metrics.get(key, Metric(0.0, "mean", 0.0))
+        weight = float(before.weight) + len(numbers)
+        mean = (float(before.value) * float(before.weight) + math.fsum(numbers)) / weight
+        metrics[key] = Metric(mean, "mean", weight)
+
+
+def _spread(
+    metrics: dict[str, Metric], key: str, rewards_PG: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+) -> None:
+    """Mean, and the standard deviation within groups (the part of the spread that can teach)."""
+    metrics[f"{key}/mean"] = Metric(float(rewards_PG.mean()), "mean", rewards_PG.size)
+    metrics[f"{key}/std_within_group"] = Metric(float(rewards_PG.std(axis=1).mean()), "mean", len(rewards_PG))

@@ -1,0 +1,116 @@
+"""The folder of a run, and the stream of its metrics."""
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from groupwise.errors import DataError, UsageError
+from groupwise.train.files import write_json
+
+SCHEMA_VERSION = 1
+
+
+class RunFolder:
+    """Where everything of a run is.
+
+    config.yaml (all options), metrics.jsonl (a line for each step), rollouts/, checkpoints/, model/ (at the
+    end, in Hugging Face form) and summary.json.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.jsonl"
+        self.rollouts = path / "rollouts"
+        self.checkpoints = path / "checkpoints"
+        self.model = path / "model"
+        self.summary = path / "summary.json"
+
+    @staticmethod
+    def create(output: str, name: str) -> "RunFolder":
+        """A new folder at `output`, or at the first free runs/NAME-NUMBER.
+
+        Raises:
+            UsageError: if `output` exists and is not an empty folder, or cannot be made.
+        """
+        path = Path(output) if output else _free(Path("runs"), name)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(
+                f"'{path}' exists already and is not overwritten: choose another run.output, remove it, or go on with "
+                f"it by `groupwise train --resume {path}`"
+            )
+        folder = RunFolder(path)
+        try:
+            for part in (folder.rollouts, folder.checkpoints):
+                part.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"the run folder '{path}' cannot be made: {error.strerror}") from error
+        return folder
+
+    @staticmethod
+    def existing(path: str) -> "RunFolder":
+        """The folder of an earlier run.
+
+        Raises:
+            DataError: if `path` is not one.
+        """
+        folder = RunFolder(Path(path))
+        if not folder.config.is_file():
+            raise DataError(f"'{path}' is not the folder of a run: it has no {folder.config.name}")
+        return folder
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append the metrics of a step."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"schema_version": SCHEMA_VERSION, **finite(line)}, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the metrics and rollouts of steps after `step`, which a resumed run writes again."""
+        if self.metrics.is_file():
+            kept = [line for line in self.metrics.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
+            aside = self.metrics.with_name(".metrics.jsonl.tmp")
+            aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            aside.replace(self.metrics)
+        for file in self.rollouts.glob("step_*.jsonl"):
+            if int(file.stem.removeprefix("step_")) > step:
+                file.unlink()
+
+    def write_rollouts(self, step: int, rows: Iterable[dict[str, Any]]) -> None:
+        """All completions of a step, one a line."""
+        text = "".join(json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        (self.rollouts / f"step_{step:06d}.jsonl").write_text(text, encoding="utf-8")
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """What the run achieved."""
+        write_json(self.summary, finite({"schema_version": SCHEMA_VERSION, **summary}))
+
+
+def finite(value: Any) -> Any:
+    """The same value with numbers that JSON cannot hold as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def _step(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        # The last line of a killed run may be cut off; its step is run again.
+        return math.inf
+
+
+def _free(parent: Path, name: str) -> Path:
+    number = 1
+    while (parent / f"{name}-{number:03d}").exists():
+        number += 1
+    return parent / f"{name}-{number:03d}"

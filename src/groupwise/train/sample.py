@@ -1,0 +1,66 @@
+"""`groupwise eval` and `groupwise sample`: a model answers, without training."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from groupwise.config import TrainConfig
+from groupwise.policy.load import load_policy
+from groupwise.policy.prompt import PromptRenderer
+from groupwise.rollout.engine import SampleRequest, SamplingParams
+from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.sampling import derive_seed
+from groupwise.tasks.problem import Message
+from groupwise.train.grade import Grader
+from groupwise.train.measure import measure_all
+from groupwise.train.setup import check_prompts, eval_problems
+from groupwise.train.threads import choose_threads
+
+
+def evaluate(config: TrainConfig) -> dict[str, Any]:
+    """Measure the configured model on the configured held-out problems."""
+    problems = eval_problems(config.problems)
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
+    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids)
+    measured = measure_all(policy, engine, grader, problems, config)
+    return {
+        "model": policy.name,
+        "problems": len(problems),
+        "threads": threads.threads,
+        "measured": {way: measurement.to_json() for way, measurement in measured.items()},
+    }
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One answer to a question."""
+
+    text: str
+    tokens: int
+    finish_reason: Literal["stop", "length"]
+    mean_logp: float
+
+
+def sample(
+    config: TrainConfig, question: str, samples: int, temperature: float, top_p: float, top_k: int
+) -> list[Sampled]:
+    """Answers of the configured model to one question."""
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    choose_threads(config.run.threads, policy.model.config.hidden_size)
+    prompt = PromptRenderer(policy.tokenizer, config.prompt).render((Message("user", question),))
+    seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
+    sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
+    return [
+        Sampled(
+            text=policy.tokenizer.decode([int(token) for token in completion.ids], skip_special_tokens=False),
+            tokens=len(completion.ids),
+            finish_reason=completion.finish_reason,
+            mean_logp=float(completion.logps.mean()),
+        )
+        for completion in completions
+    ]
