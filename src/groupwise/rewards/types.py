@@ -1,0 +1,36 @@
+"""What a reward function reads and what it says."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+# Text alone cannot tell a special token for certain; these are the forms that they have.
+SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|</?s>|<(?:pad|unk|bos|eos)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A completion to be judged.
+
+    `ids` are the tokens without the one that stopped it, `text` their text with special tokens. `truncated`: it was cut
+    off at the length limit. `opened`: the prompt ends inside an open `<think>`, put there by a chat template or a
+    prefill, so that the completion itself only closes it.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    truncated: bool = False
+    opened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One reward of one completion; `detail` says why, for people.
+
+    `scored` and `no_answer` (there was nothing to judge, which earns 0) count alike. `error` means that the reward
+    could not judge: its value is NaN, so that it can never pass for a 0, and its group is left out.
+    """
+
+    value: float
+    status: Literal["scored", "no_answer", "error"]
+    detail: str = ""
