@@ -1,0 +1,29 @@
+"""The mathematics of group-relative policy optimisation, as functions of tensors.
+
+Nothing here knows a model, a tokenizer, a reward or a trainer, and nothing but torch is imported. A batch is
+ragged, not padded: all response tokens lie on one axis N, sequence after sequence, and `lengths_B` says where each one
+ends, so that there is no padding mask to get wrong.
+
+Axis suffixes:
+
+    P  problems (groups) of a step
+    G  samples of one problem
+    B  sequences, P·G of them or a part of that
+    N  response tokens of all B sequences, end to end
+    V  vocabulary
+    K  reward components
+
+Four log-probability streams, each the natural log of the probability of the sampled token:
+
+    new      the policy being trained, with gradient
+    old      the trained policy when the batch was sampled, as the trainer computes it
+    sampler  the same weights, as the engine that sampled computed them
+    ref      the reference that a KL term pulls towards
+
+The policy ratio is new/old, the engine weight is old/sampler (detached), the KL is new/ref.
+
+One optimizer step, in the order of the modules: `advantage` turns rewards into advantages; `reduction` fixes one
+weight per token from the totals of the whole step; `loss` puts `ratio`, `surrogate`, `correction`, `mask`, `kl` and
+the entropy bonus together as one plain weighted sum, so that no split into micro-batches or ranks can change the
+gradient; `metric` says how each measurement is merged over such a split.
+"""

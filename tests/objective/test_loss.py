@@ -1,0 +1,251 @@
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from groupwise.objective.kl import KlEstimator, KlImportance
+from groupwise.objective.loss import LossInputs, Objective, SurrogateName, policy_loss
+from groupwise.objective.metric import merge_metrics
+from groupwise.objective.ratio import RatioLevel
+from groupwise.objective.reduction import count_totals, token_weights
+from tests.objective.fixture import (
+    LENGTHS,
+    NEW_MINUS_OLD,
+    NEW_MINUS_REF,
+    OLD_MINUS_SAMPLER,
+    close,
+    inputs,
+    loss_and_gradient,
+    weights,
+)
+
+
+def extreme_inputs(dtype: torch.dtype) -> LossInputs:
+    """Log-ratios of ±200 in every stream, for both signs of the advantage, beside ordinary ones."""
+    lengths_B = torch.tensor([2, 0, 1, 3, 1, 1])
+    old_N = torch.tensor([-1.0, -250, -0.5, -1, -2, -250, -250, -1], dtype=dtype)
+    new_N = torch.tensor([-201.0, -50, -0.5, -201, -2, -50, -50, -201], dtype=dtype)
+    return LossInputs(
+        new_logps_N=new_N.requires_grad_(),
+        old_logps_N=old_N,
+        ref_logps_N=torch.tensor([-1.0, -250, -200.5, -1, -1, -1, -250, -1], dtype=dtype),
+        sampler_logps_N=torch.tensor([-201.0, -50, -0.5, -1, -202, -250, -50, -201], dtype=dtype),
+        lengths_B=lengths_B,
+        advantages_B=torch.tensor([1.0, 0.5, -1, -1, -1, 1], dtype=torch.float64),
+        weights_N=token_weights(lengths_B, "sequence_mean_token_mean", count_totals(lengths_B)),
+        entropy_N=torch.rand(8, dtype=dtype, generator=torch.Generator().manual_seed(0)),
+        kl_coefficient_B=torch.full((6,), 0.1, dtype=torch.float64),
+        entropy_coefficient=0.1,
+        drift_coefficient_N=torch.ones(8, dtype=dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("ratio", get_args(RatioLevel))
+@pytest.mark.parametrize("surrogate", get_args(SurrogateName))
+def test_extreme_log_ratios_stay_finite(surrogate: SurrogateName, ratio: RatioLevel, dtype: torch.dtype) -> None:
+    if (surrogate == "gmpo" and ratio != "token") or (surrogate == "vespo" and ratio != "sequence_product"):
+        return
+    estimators: tuple[KlEstimator, ...] = get_args(KlEstimator)
+    importances: tuple[KlImportance, ...] = get_args(KlImportance)
+    for estimator, importance in zip(estimators * 2, importances + importances[:2], strict=True):
+        objective = Objective(
+            ratio=ratio,
+            surrogate=surrogate,
+            correction="truncate",
+            correction_level="sequence_product",
+            off_policy_threshold=0.1,
+            kl_estimator=estimator,
+            kl_importance=importance,
+        )
+        outputs, gradient_N = loss_and_gradient(objective, extreme_inputs(dtype))
+        assert outputs.loss.isfinite()
+        assert gradient_N.isfinite().all()
+        assert all(torch.as_tensor(m.value).isfinite() for m in merge_metrics([outputs.metrics]).values())
+
+
+def test_advantages_per_token_take_the_place_of_those_per_sequence() -> None:
+    per_token_N = torch.linspace(-1, 1, 10, dtype=torch.float64)
+    outputs, _ = loss_and_gradient(Objective(clip_high=0.2), inputs("token_mean", advantages_N=per_token_N))
+    ratio_N = NEW_MINUS_OLD.exp()
+    close(outputs.loss, -torch.minimum(ratio_N * per_token_N, ratio_N.clamp(0.8, 1.2) * per_token_N).mean())
+
+
+def test_kl_coefficients_differ_by_sequence_and_leave_the_policy_term_alone() -> None:
+    plain, _ = loss_and_gradient(Objective(), inputs("token_mean"))
+    coefficient_B = torch.tensor([0.0, 0.5, 0.0, 2.0])
+    of = inputs("token_mean", kl_coefficient_B=coefficient_B)
+    outputs, _ = loss_and_gradient(Objective(kl_estimator="k2", kl_importance="none"), of)
+    expected = (coefficient_B.repeat_interleave(LENGTHS) * NEW_MINUS_REF.square() / 2).mean()
+    close(outputs.loss - plain.loss, expected)
+    assert float(outputs.metrics["kl_loss"].value) == pytest.approx(float(expected))
+
+
+def test_kl_may_have_a_reduction_of_its_own() -> None:
+    ones_B = torch.ones(4)
+    own = inputs("token_mean", kl_coefficient_B=ones_B, kl_weights_N=weights("sequence_mean_token_mean"))
+    outputs, _ = loss_and_gradient(Objective(), own)
+    shared, _ = loss_and_gradient(Objective(), inputs("sequence_mean_token_mean", kl_coefficient_B=ones_B))
+    plain, _ = loss_and_gradient(Objective(), inputs("token_mean"))
+    close(outputs.metrics["kl_loss"].value, shared.metrics["kl_loss"].value)
+    close(outputs.metrics["policy_loss"].value, plain.metrics["policy_loss"].value)
+
+
+def test_masks_of_the_policy_term_leave_kl_and_denominator() -> None:
+    mask_N = torch.tensor([True, False] * 5)
+    of = inputs("token_mean", policy_mask_N=mask_N, kl_coefficient_B=torch.ones(4))
+    outputs, gradient_N = loss_and_gradient(Objective(), of)
+    full, full_gradient_N = loss_and_gradient(Objective(), inputs("token_mean"))
+    kl_only = replace(of, policy_mask_N=torch.zeros(10, dtype=torch.bool))
+    _, kl_gradient_N = loss_and_gradient(Objective(), kl_only)
+    close(gradient_N, full_gradient_N * mask_N + kl_gradient_N)
+    assert outputs.metrics["kl_loss"].value != 0
+    assert full.metrics["policy_loss"].value != outputs.metrics["policy_loss"].value
+
+
+def test_entropy_bonus_raises_entropy() -> None:
+    entropy_N = torch.linspace(0.1, 1.0, 10, dtype=torch.float64).requires_grad_()
+    of = inputs("token_mean", entropy_N=entropy_N, entropy_coefficient=0.01)
+    outputs = policy_loss(Objective(), of)
+    (gradient_N,) = torch.autograd.grad(outputs.loss, entropy_N)
+    close(gradient_N, torch.full((10,), -0.001))
+    assert float(outputs.metrics["entropy_loss"].value) == pytest.approx(-0.01 * 0.55)
+
+
+def test_drift_penalty_acts_on_its_tokens_alone() -> None:
+    coefficient_N = torch.zeros(10, dtype=torch.float64)
+    coefficient_N[3] = 2.0
+    outputs, gradient_N = loss_and_gradient(Objective(), inputs("token_mean", drift_coefficient_N=coefficient_N))
+    plain, plain_gradient_N = loss_and_gradient(Objective(), inputs("token_mean"))
+    close(outputs.loss - plain.loss, 2.0 * 0.4 / 10)
+    close(gradient_N - plain_gradient_N, [0.0] * 3 + [-0.2] + [0.0] * 6)
+
+
+def metrics_of(objective: Objective, **more: Any) -> dict[str, float]:
+    outputs = policy_loss(objective, inputs("token_mean", **more))
+    return {name: float(m.value) for name, m in merge_metrics([outputs.metrics]).items()}
+
+
+def test_metrics() -> None:
+    entropy_N = torch.linspace(0.1, 1.0, 10, dtype=torch.float64)
+    found = metrics_of(Objective(clip_high=0.2), entropy_N=entropy_N)
+    ratio_N, engine_N = NEW_MINUS_OLD.exp(), OLD_MINUS_SAMPLER.exp()
+    expected: dict[str, Tensor | float] = {
+        "ratio_mean": ratio_N.mean(),
+        "ratio_min": ratio_N.min(),
+        "ratio_max": ratio_N.max(),
+        # A>0 above 1.2: tokens 0 and 7. A<0 below 0.8: tokens 3 and 9; token 8 is below too, but its A is positive.
+        "clip_fraction_high_positive": 0.2,
+        "clip_fraction_low_negative": 0.2,
+        "clip_fraction_low_positive": 0.0,
+        "clip_fraction_high_negative": 0.0,
+        "kl_old_k1": -NEW_MINUS_OLD.mean(),
+        "kl_old_k3": (ratio_N - 1 - NEW_MINUS_OLD).mean(),
+        "kl_ref_k1": 0.06,
+        "kl_ref_k3": 0.0223076,
+        "entropy": 0.55,
+        "engine_gap_mean": OLD_MINUS_SAMPLER.abs().mean(),
+        "engine_gap_max": 1.0,
+        "engine_weight_mean": engine_N.mean(),
+        "engine_weight_square_mean": engine_N.square().mean(),
+        "engine_weight_max": engine_N.max(),
+        "loss": -0.127387,
+        "policy_loss": -0.127387,
+    }
+    assert found == pytest.approx({name: float(value) for name, value in expected.items()}, rel=1e-5)
+
+
+def test_metrics_of_an_engine_correction() -> None:
+    found = metrics_of(Objective(correction="truncate", off_policy_threshold=0.1))
+    assert found["engine_weight_limited_fraction"] == pytest.approx(0.2)
+    assert found["off_policy_masked_fraction"] == pytest.approx(0.1)
+
+
+def test_tokens_of_weight_zero_are_not_measured() -> None:
+    kept_B = torch.tensor([True, False, True, True])
+    weights_N = token_weights(LENGTHS, "token_mean", count_totals(LENGTHS, kept_B), kept_B=kept_B)
+    of = replace(inputs("token_mean"), weights_N=weights_N)
+    merged = merge_metrics([policy_loss(Objective(), of).metrics])
+    kept_N = kept_B.repeat_interleave(LENGTHS)
+    assert merged["ratio_mean"].weight == 7
+    assert merged["ratio_max"].value == pytest.approx(NEW_MINUS_OLD[kept_N].exp().max().item())
+    assert merged["kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[kept_N].mean().item())
+
+
+def test_metrics_carry_no_gradient() -> None:
+    outputs = policy_loss(Objective(correction="truncate"), inputs("token_mean", kl_coefficient_B=torch.ones(4)))
+    values = [m.value for m in outputs.metrics.values()]
+    assert not any(isinstance(v, Tensor) and (v.requires_grad or v.ndim) for v in values)
+
+
+def test_an_empty_micro_batch_is_zero() -> None:
+    none = torch.zeros(0)
+    for lengths_B in (torch.zeros(0, dtype=torch.long), torch.zeros(2, dtype=torch.long)):
+        of = LossInputs(
+            new_logps_N=none.clone().requires_grad_(),
+            old_logps_N=none,
+            sampler_logps_N=none,
+            lengths_B=lengths_B,
+            advantages_B=torch.zeros(lengths_B.numel()),
+            weights_N=none,
+        )
+        objective = Objective(correction="truncate", correction_level="sequence_product", off_policy_threshold=0.1)
+        outputs = policy_loss(objective, of)
+        outputs.loss.backward()  # type: ignore[no-untyped-call]
+        assert outputs.loss.item() == 0
+        assert merge_metrics([outputs.metrics]).keys() == {"loss", "policy_loss"}
+
+
+def test_on_policy_one_token() -> None:
+    logp = torch.tensor([-1.5], requires_grad=True)
+    of = LossInputs(
+        new_logps_N=logp,
+        old_logps_N=logp.detach(),
+        lengths_B=torch.tensor([1]),
+        advantages_B=torch.tensor([0.7], dtype=torch.float64),
+        weights_N=torch.ones(1, dtype=torch.float64),
+    )
+    outputs, gradient_N = loss_and_gradient(Objective(), of)
+    assert outputs.loss.item() == pytest.approx(-0.7)
+    assert gradient_N.tolist() == pytest.approx([-0.7])
+
+
+@pytest.mark.parametrize(
+    ("objective", "missing", "more", "message"),
+    [
+        (Objective(correction="band"), "sampler_logps_N", {}, "an engine correction needs sampler_logps_N"),
+        (Objective(off_policy_threshold=0.1), "sampler_logps_N", {}, "the off-policy mask needs sampler_logps_N"),
+        (Objective(), "ref_logps_N", {"kl_coefficient_B": torch.ones(4)}, "a KL term needs ref_logps_N"),
+        (Objective(), "entropy_N", {"entropy_coefficient": 0.1}, "an entropy bonus needs entropy_N"),
+    ],
+)
+def test_a_missing_stream_is_named(objective: Objective, missing: str, more: dict[str, Any], message: str) -> None:
+    changed: dict[str, Any] = {missing: None}
+    of = replace(inputs("token_mean", **more), **changed)
+    with pytest.raises(ValueError, match=message):
+        policy_loss(objective, of)
+
+
+def test_lengths_have_to_fit() -> None:
+    with pytest.raises(ValueError, match="adds up to 11 tokens, but the token axis has 10"):
+        policy_loss(Objective(), replace(inputs("token_mean"), lengths_B=torch.tensor([2, 3, 5, 1])))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"clip_low": -0.1}, "must not be negative"),
+        ({"dual_clip": 1.0}, "larger than 1"),
+        ({"cispo_cap": 0.0}, "cispo_floor < cispo_cap"),
+        ({"sapo_temperatures": (1.0, 0.0)}, "must be positive"),
+        ({"correction": "band", "correction_low": 2.0}, "correction_low < correction_high"),
+        ({"correction": "truncate", "correction_high": 0.0}, "correction_high > 0"),
+        ({"surrogate": "gmpo", "ratio": "none"}, "needs ratio token"),
+        ({"surrogate": "vespo"}, "needs ratio sequence_product"),
+    ],
+)
+def test_an_objective_refuses_what_has_no_meaning(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Objective(**fields)

@@ -1,0 +1,191 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from groupwise.objective.loss import Objective
+from groupwise.objective.ratio import RatioLevel, policy_log_ratio
+from groupwise.objective.surrogate import Surrogate, cispo, dppo, gmpo, ppo_clip, reinforce, sapo, seed_clip, vespo
+from tests.objective.fixture import GOLDEN, LENGTHS, NEW_MINUS_OLD, OLD, close, golden, inputs, loss_and_gradient
+
+RATIOS = torch.tensor([0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 2.0, 5.0], dtype=torch.float64)
+
+
+def slope(advantage: float, loss: Tensor, ratio_N: Tensor) -> list[float]:
+    """d objective / d r in units of the advantage's size."""
+    (gradient,) = torch.autograd.grad(-loss.sum(), ratio_N)
+    return (gradient / abs(advantage)).tolist()
+
+
+def test_ratio_golden() -> None:
+    ratio_N = policy_log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS, "token").exp()
+    close(ratio_N, golden("ratio"))
+    sequence_N = policy_log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS, "sequence_geometric_mean").exp()
+    close(sequence_N[[0, 2, 5, 9]], [row[0] for row in GOLDEN["gspo.s_i"]])
+
+
+@pytest.mark.parametrize("level", ["token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none"])
+def test_ratio_levels(level: RatioLevel) -> None:
+    new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
+    log_ratio_N = policy_log_ratio(new_N, OLD, LENGTHS, level)
+    parts = torch.tensor_split(NEW_MINUS_OLD, LENGTHS.cumsum(0)[:-1])
+    expected = {
+        "token": NEW_MINUS_OLD,
+        "sequence_geometric_mean": torch.cat([p.mean().expand_as(p) for p in parts]),
+        "gspo_token": torch.cat([p.mean().expand_as(p) for p in parts]),
+        "sequence_product": torch.cat([p.sum().expand_as(p) for p in parts]),
+        "none": torch.zeros_like(NEW_MINUS_OLD),
+    }[level]
+    close(log_ratio_N, expected)
+    (gradient_N,) = torch.autograd.grad(log_ratio_N[5], new_N)
+    own = {"token": 1.0, "sequence_geometric_mean": 0.25, "gspo_token": 1.0, "sequence_product": 1.0, "none": 1.0}
+    others = {"sequence_geometric_mean": 0.25, "sequence_product": 1.0}.get(level, 0.0)
+    close(gradient_N, [0.0] * 5 + [own[level]] + [others] * 3 + [0.0])
+
+
+@pytest.mark.parametrize("advantage", [0.7, -0.7])
+def test_ppo_is_the_minimum_for_both_signs(advantage: float) -> None:
+    ratio_N = RATIOS.clone().requires_grad_()
+    A = torch.full_like(RATIOS, advantage)
+    ours = ppo_clip(ratio_N, A, 0.2, 0.2)
+    printed = -torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A)
+    close(ours.loss_N, printed)
+    assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
+
+
+def test_where_the_clip_cuts_the_gradient() -> None:
+    """Rows: below the band, in it, above it."""
+    for advantage, expected in ((1.0, [1, 1, 1, 1, 1, 1, 0, 0, 0]), (-1.0, [0, 0, 0, -1, -1, -1, -1, -1, -1])):
+        ratio_N = RATIOS.clone().requires_grad_()
+        terms = ppo_clip(ratio_N, torch.full_like(RATIOS, advantage), 0.2, 0.2)
+        assert slope(advantage, terms.loss_N, ratio_N) == expected
+        assert (terms.low_N | terms.high_N).tolist() == [s == 0 for s in expected]
+
+
+def test_each_bound_acts_on_one_sign() -> None:
+    ratio_N = torch.tensor([0.5, 1.25, 1.3])
+    good = ppo_clip(ratio_N, torch.ones(3), 0.2, 0.28)
+    bad = ppo_clip(ratio_N, -torch.ones(3), 0.2, 0.28)
+    assert good.loss_N.tolist() == pytest.approx([-0.5, -1.25, -1.28])
+    assert bad.loss_N.tolist() == pytest.approx([0.8, 1.25, 1.3])
+    assert (good.high_N.tolist(), bad.low_N.tolist()) == ([False, False, True], [True, False, False])
+    assert not good.low_N.any()
+    assert not bad.high_N.any()
+
+
+def test_a_token_without_advantage_is_never_clipped() -> None:
+    terms = ppo_clip(RATIOS, torch.zeros_like(RATIOS), 0.2, 0.2, dual_clip=3.0)
+    assert not (terms.low_N | terms.high_N).any()
+    assert terms.loss_N.abs().max() == 0
+
+
+def test_dual_clip_bounds_a_bad_token_from_above() -> None:
+    ratio_N = RATIOS.clone().requires_grad_()
+    A = -torch.ones_like(RATIOS)
+    terms = ppo_clip(ratio_N, A, 0.2, 0.2, dual_clip=3.0)
+    printed = -torch.maximum(torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A), 3.0 * A)
+    close(terms.loss_N, printed)
+    assert slope(-1.0, terms.loss_N, ratio_N) == [0, 0, 0, -1, -1, -1, -1, -1, 0]
+    assert terms.high_N.tolist() == [False] * 8 + [True]
+
+
+def printed_max(ratio_N: Tensor, A: Tensor, low: float, high: float, pre_clamp: bool) -> Tensor:
+    """The formula with max for A < 0, literally; its token variant clamps the ratio first."""
+    ratio_N = ratio_N.clamp(max=1 + high) if pre_clamp else ratio_N
+    unclipped, clipped = ratio_N * A, ratio_N.clamp(1 - low, 1 + high) * A
+    return -torch.where(A >= 0, torch.minimum(unclipped, clipped), torch.maximum(unclipped, clipped))
+
+
+@pytest.mark.parametrize("pre_clamp", [False, True])
+@pytest.mark.parametrize("advantage", [0.7, -0.7])
+@pytest.mark.parametrize("low", [0.0, 0.1, 0.2, 0.5, 0.9])
+def test_the_lower_bound_of_the_printed_maximum_does_nothing(low: float, advantage: float, pre_clamp: bool) -> None:
+    ratio_N = RATIOS.clone().requires_grad_()
+    A = torch.full_like(RATIOS, advantage)
+    ours = seed_clip(ratio_N, A, 0.2)
+    printed = printed_max(ratio_N, A, low, 0.2, pre_clamp)
+    close(ours.loss_N, printed)
+    assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
+
+
+def test_where_the_printed_maximum_differs_from_ppo() -> None:
+    for advantage, differs in ((1.0, False), (-1.0, True)):
+        A = torch.full_like(RATIOS, advantage)
+        ours, ppo = seed_clip(RATIOS, A, 0.2), ppo_clip(RATIOS, A, 0.2, 0.2)
+        outside = (RATIOS < 0.8) | (RATIOS > 1.2)
+        assert torch.equal(ours.loss_N != ppo.loss_N, outside & differs)
+    # A bad token at r = 0.5 is still pushed down, and one at r = 2 is not corrected: the reverse of PPO.
+    ratio_N = torch.tensor([0.5, 2.0], requires_grad=True)
+    assert slope(-1.0, seed_clip(ratio_N, -torch.ones(2), 0.2).loss_N, ratio_N) == [-1, 0]
+    assert slope(-1.0, ppo_clip(ratio_N, -torch.ones(2), 0.2, 0.2).loss_N, ratio_N) == [0, -1]
+
+
+def probability_after(clip: Callable[[Tensor, Tensor], Surrogate], start: float, old: float) -> float:
+    """Probability of one bad token after 200 steps of gradient descent on its logit."""
+    logit = torch.tensor([start / (1 - start)], dtype=torch.float64).log().requires_grad_()
+    bad = -torch.ones(1, dtype=torch.float64)
+    for _ in range(200):
+        terms = clip(logit.sigmoid() / old, bad)
+        (gradient,) = torch.autograd.grad(terms.loss_N.sum(), logit)
+        logit = (logit - 0.1 * gradient).detach().requires_grad_()
+    return logit.detach().sigmoid().item()
+
+
+def test_two_hundred_steps_on_one_bad_token() -> None:
+    def ppo(ratio_N: Tensor, A: Tensor) -> Surrogate:
+        return ppo_clip(ratio_N, A, 0.2, 0.2)
+
+    def printed(ratio_N: Tensor, A: Tensor) -> Surrogate:
+        return seed_clip(ratio_N, A, 0.2)
+
+    # Started on policy: PPO stops just below its lower bound, the maximum never does.
+    assert 0.15 < probability_after(ppo, 0.25, 0.25) < 0.2
+    assert probability_after(printed, 0.25, 0.25) < 0.02
+    # Started at r = 2: PPO brings the token back down, the maximum leaves it where it is.
+    assert 0.15 < probability_after(ppo, 0.5, 0.25) < 0.2
+    assert probability_after(printed, 0.5, 0.25) == 0.5
+
+
+def test_reinforce_is_the_advantage_times_the_score() -> None:
+    objective = Objective(ratio="none", surrogate="reinforce")
+    of = inputs("token_mean")
+    outputs, gradient_N = loss_and_gradient(objective, of)
+    advantages_N = of.advantages_B.repeat_interleave(LENGTHS)
+    close(gradient_N, -advantages_N / 10)
+    close(outputs.loss, -advantages_N.mean())
+
+
+def test_on_policy_all_token_surrogates_have_the_policy_gradient() -> None:
+    new_N = OLD.clone().requires_grad_()
+    A = torch.tensor([0.5, -1.5] * 5, dtype=torch.float64)
+    log_ratio_N = policy_log_ratio(new_N, OLD, LENGTHS, "token")
+    ratio_N = log_ratio_N.exp()
+    for terms in (
+        ppo_clip(ratio_N, A, 0.2, 0.28),
+        cispo(ratio_N, new_N, A, 5.0),
+        sapo(ratio_N, A, 1.0, 1.05),
+        reinforce(ratio_N, A),
+        seed_clip(ratio_N, A, 0.2),
+        dppo(ratio_N, new_N, OLD, A, 0.2, 0.2),
+        vespo(log_ratio_N, new_N, A, (2.0, 3.0), (3.0, 2.0)),
+    ):
+        (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N, retain_graph=True)
+        close(gradient_N, -A)
+
+
+def test_gmpo_bounds_one_side_by_sign() -> None:
+    new_N = torch.tensor([0.5, 0.1, -0.5, 0.1], requires_grad=True)
+    terms = gmpo(new_N, torch.zeros(4), torch.tensor([1.0, 1.0, -1.0, -1.0]), torch.tensor([2, 2]), 0.4, 0.4)
+    assert terms.loss_N.tolist() == pytest.approx([-(2.718281828**0.25)] * 2 + [2.718281828**-0.15] * 2)
+    (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
+    assert (gradient_N == 0).tolist() == [True, False, True, False]
+
+
+def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
+    new_N = torch.tensor([0.1, 1.0, 3.0]).log().requires_grad_()
+    ratio_N = new_N.exp()
+    terms = cispo(ratio_N, new_N, torch.tensor([1.0, -1.0, 1.0]), cap=2.0, floor=0.5)
+    (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
+    assert gradient_N.tolist() == [-0.5, 1.0, -2.0]
+    assert (terms.low_N.tolist(), terms.high_N.tolist()) == ([True, False, False], [False, False, True])
