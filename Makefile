@@ -1,0 +1,49 @@
+# make demo: train the bundled model and show that it got better. make test: run the tests.
+# Both make a virtual environment in .venv first; nothing else is needed but Python 3.11 or newer.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-quick lint types format seeds model
+
+demo: $(VENV)/.installed
+	$(BIN)/groupwise train demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+test-quick: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The table of the README: the demo with three seeds.
+seeds: $(VENV)/.installed
+	$(BIN)/python benchmarks/demo_seeds.py
+
+# Rebuild the bundled model from nothing into build/model.
+model: $(VENV)/.installed
+	$(BIN)/python -m groupwise.bundled.build build/model
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "groupwise needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(INSTALL) --editable '.[dev]'
+	touch $@
