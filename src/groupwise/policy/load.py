@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
@@ -70,7 +71,11 @@ class Policy:
         """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
         if self.compute_dtype == torch.float32:
             return self.model
-        return copy.deepcopy(self.model).to(self.compute_dtype).requires_grad_(False).eval()
+        twin = copy.deepcopy(self.model).requires_grad_(False).eval()
+        # Weights alone: rotary frequencies are buffers, and in a reduced precision they would turn by other angles.
+        for weight in twin.parameters():
+            weight.data = weight.data.to(self.compute_dtype)
+        return twin
 
 
 def load_policy(
@@ -84,6 +89,7 @@ def load_policy(
         DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
             there, or if nothing would be trained.
     """
+    transformers_logging.disable_progress_bar()
     name = path
     if path == BUNDLED:
         path = str(resources.files("groupwise") / "bundled" / "model")

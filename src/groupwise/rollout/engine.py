@@ -15,8 +15,10 @@ FinishReason = Literal["stop", "length"]
 class SamplingParams:
     """How tokens are drawn. The same object serves the engine and every scorer of its completions.
 
-    temperature: 0 takes the most likely token. top_k 0 and top_p 1 keep the whole vocabulary.
+    temperature: 0 takes the most likely token. top_k 0, top_p 1 and min_p 0 keep the whole vocabulary.
     stop_ids: a completion ends with the first of these, which belongs to it.
+    record_kept: completions carry the set of tokens that was sampled from at each position, so that every scorer can
+    normalise over the same one. It then has at most `KEPT_LIMIT` tokens, whatever top_k says.
     """
 
     temperature: float
@@ -24,6 +26,28 @@ class SamplingParams:
     stop_ids: tuple[int, ...]
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
+    record_kept: bool = False
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every token of the vocabulary can be drawn."""
+        return self.top_k == 0 and self.top_p == 1.0 and self.min_p == 0.0 and not self.record_kept
+
+
+# Bounds the memory of recorded sets: at most 4 KiB for each sampled token.
+KEPT_LIMIT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSets:
+    """The tokens that could be drawn at each position of a completion.
+
+    ids: of all sets, end to end, int32; counts_T: size of each set, int32.
+    """
+
+    ids: NDArray[np.int32]
+    counts_T: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +64,14 @@ class Completion:
 
     logps: log-probability of each token under the distribution it was drawn from, float32.
     finish_reason: `stop` after a stop token, `length` at max_new_tokens or at the end of the context.
-    version: of the weights that sampled it.
+    version: of the weights that sampled it. kept: the sets that were sampled from, where they were asked for.
     """
 
     ids: NDArray[np.int64]
     logps: NDArray[np.float32]
     finish_reason: FinishReason
     version: int
+    kept: KeptSets | None = None
 
 
 class RolloutEngine(Protocol):

@@ -1,13 +1,14 @@
 """From logits to tokens, with one uniform number per token."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from groupwise.rollout.engine import SamplingParams
+from groupwise.rollout.engine import KEPT_LIMIT, SamplingParams
 
 
 def derive_seed(*parts: int | str) -> int:
@@ -26,27 +27,36 @@ def uniforms(seeds: Sequence[int], tokens: int) -> Tensor:
 
 
 def filtered_logits(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
-    """Logits at the sampling temperature, with everything outside top-k and top-p at minus infinity."""
+    """Logits at the sampling temperature, with everything outside top-k, then top-p, then min-p at minus infinity.
+
+    Exactly k tokens pass top-k, also where the logits at its border are equal.
+    """
     if sampling.temperature not in (0.0, 1.0):
         logits_BV = logits_BV / sampling.temperature
-    if 0 < sampling.top_k < logits_BV.shape[1]:
-        smallest_B1 = logits_BV.topk(sampling.top_k, dim=-1).values[:, -1:]
-        logits_BV = logits_BV.masked_fill(logits_BV < smallest_B1, -torch.inf)
+    top_k = sampling.top_k or logits_BV.shape[1]
+    top_k = min(top_k, KEPT_LIMIT) if sampling.record_kept else top_k
+    if top_k < logits_BV.shape[1]:
+        kept_BK = logits_BV.topk(top_k, dim=-1).indices
+        drop_BV = torch.ones_like(logits_BV, dtype=torch.bool).scatter_(1, kept_BK, False)
+        logits_BV = logits_BV.masked_fill(drop_BV, -torch.inf)
     if sampling.top_p < 1.0:
         ordered_BV, order_BV = logits_BV.sort(dim=-1, descending=True)
         probabilities_BV = ordered_BV.softmax(dim=-1)
         # A token stays while the mass before it has not reached top_p, so that the most likely one always stays.
         drop_BV = probabilities_BV.cumsum(dim=-1) - probabilities_BV >= sampling.top_p
         logits_BV = logits_BV.masked_fill(torch.zeros_like(drop_BV).scatter(1, order_BV, drop_BV), -torch.inf)
+    if sampling.min_p > 0.0:
+        smallest_B1 = logits_BV.amax(dim=-1, keepdim=True) + math.log(sampling.min_p)
+        logits_BV = logits_BV.masked_fill(logits_BV < smallest_B1, -torch.inf)
     return logits_BV
 
 
-def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tuple[Tensor, Tensor]:
+def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tuple[Tensor, Tensor, Tensor]:
     """One token per row by inversion of the cumulative distribution.
 
     Returns:
-        token_B, and logp_B: its log-probability under the distribution that it was drawn from (at temperature 0, under
-        the unchanged one).
+        token_B; logp_B: its log-probability under the distribution that it was drawn from (at temperature 0, under
+        the unchanged one); logps_BV: that distribution, minus infinity for tokens that were not kept.
     """
     logps_BV = torch.log_softmax(filtered_logits(logits_BV, sampling), dim=-1)
     if sampling.temperature == 0.0:
@@ -57,4 +67,4 @@ def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tupl
         target_B1 = uniform_B.unsqueeze(1) * cumulative_BV[:, -1:]
         token_B = torch.searchsorted(cumulative_BV, target_B1, right=True).squeeze(1)
         token_B.clamp_(max=logits_BV.shape[1] - 1)
-    return token_B, logps_BV.gather(1, token_B.unsqueeze(1)).squeeze(1)
+    return token_B, logps_BV.gather(1, token_B.unsqueeze(1)).squeeze(1), logps_BV

@@ -1,9 +1,11 @@
 """The optimizer steps on the groups of one training step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import ObjectiveOptions, TrainConfig
@@ -28,23 +30,15 @@ def trainer_logps(
     policy: Policy, groups: Sequence[TrainGroup], temperature: float, config: TrainConfig
 ) -> list[TrainGroup]:
     """The same groups, with the trainer's own log-probabilities as `old_logps` instead of the engine's."""
-    rescored: list[TrainGroup] = []
+    logps: dict[int, NDArray[np.float32]] = {}
     for micro in cut(groups, config.batch.micro_batch_tokens):
         packed = to_micro_batch(micro, policy.device).packed
         with torch.no_grad():
             logps_N, _ = score(policy, packed, temperature, config.batch.logits_chunk_tokens)
         parts = iter(logps_N.cpu().split(packed.lengths_B.tolist()))
-        rescored += [
-            TrainGroup(
-                group.prompt_ids,
-                group.completion_ids,
-                group.advantages_G,
-                tuple(next(parts).numpy() for _ in group.completion_ids),
-                group.sampler_logps,
-            )
-            for group in micro
-        ]
-    return rescored
+        # `cut` sorts and divides groups but hands on their arrays, so that the order of the groups can be kept.
+        logps |= {id(ids): next(parts).numpy() for group in micro for ids in group.completion_ids}
+    return [replace(group, old_logps=tuple(logps[id(ids)] for ids in group.completion_ids)) for group in groups]
 
 
 def minibatches(groups: Sequence[TrainGroup], config: TrainConfig, step: int) -> list[list[TrainGroup]]:
@@ -85,7 +79,6 @@ def accumulate_gradient(
                 advantages_B=micro.advantages_B,
                 weights_N=token_weights(lengths_B, config.objective.reduction, totals, constant_length=constant),
                 entropy_N=entropies_N,
-                sampler_logps_N=micro.sampler_logps_N,
             ),
         )
         outputs.loss.backward()
