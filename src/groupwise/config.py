@@ -102,6 +102,19 @@ class SamplingOptions(Options):
     max_new_tokens: PositiveInt = 512
     """Longest completion, in tokens. A completion that reaches it is truncated."""
 
+    top_k: NonNegativeInt = 0
+    """Sample from the most likely tokens only; 0 for all."""
+
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Sample from the smallest set of most likely tokens that has this probability."""
+
+    min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Sample from tokens that have at least this share of the most likely one's probability."""
+
+    keep_mask: Literal["none", "replay"] = "none"
+    """`replay` records which tokens top_k, top_p and min_p kept, at most 1024 at each position, and every scorer
+    normalises over the same ones (DeepSeek-V3.2)."""
+
     engine_batch_sequences: PositiveInt = 256
     """How many sequences are decoded at once, at most."""
 
@@ -131,14 +144,18 @@ class BatchOptions(Options):
 class ActiveSamplingOptions(Options):
     """Which groups are trained on. A group whose rewards are all equal has no signal."""
 
-    filter: Literal["none", "correctness", "total"] = "correctness"
-    """What has to differ within a group for it to be trained on: its correctness, its total reward, or nothing."""
+    filter: Literal["none", "correctness", "total", "any_component"] = "correctness"
+    """What has to differ within a group for it to be trained on: its correctness, its total reward, any one reward, or
+    nothing. With `none`, groups without signal stay in the denominators, and a KL or entropy term acts on them."""
 
     refill: bool = True
     """Sample further problems until the step has its groups."""
 
     max_prompts_per_step_factor: Annotated[float, Field(ge=1)] = 4.0
     """Budget of the refill: problems sampled in a step, at most, as a multiple of `batch.prompts_per_step`."""
+
+    retire_pass_rate: Fraction = 0.0
+    """Problems of a file of which at least this share of samples was right are not drawn again; 0 for never."""
 
 
 class RewardOptions(Options):
@@ -155,14 +172,29 @@ class RewardOptions(Options):
     format_when: Literal["always", "correct"] = "always"
     """`correct` pays the format only to a right answer."""
 
+    overlong_buffer_tokens: NonNegativeInt = 0
+    """Soft penalty of long answers (DAPO eq. 13): over the last so many tokens before sampling.max_new_tokens it grows
+    linearly to -1. 0 for none."""
+
 
 class AdvantageOptions(Options):
     """From the rewards of a group to the advantage of each completion."""
 
-    baseline: Literal["group_mean"] = "group_mean"
+    estimator: Literal["group", "gdpo", "max_rl", "pass_at_k"] = "group"
+    """`group`: (total reward - baseline) / scale. `gdpo`: each reward normalised within its group, weighted, summed,
+    and whitened over the step. `max_rl`: (total - mean) / mean. `pass_at_k`: the analytic advantages of pass@k."""
 
-    scale: Literal["none", "group_std"] = "none"
-    """`none` (Dr. GRPO) or the standard deviation of the group (GRPO)."""
+    baseline: Literal["group_mean", "leave_one_out", "none"] = "group_mean"
+    """What a reward is compared with: the mean of its group, the mean of the others (RLOO), or nothing."""
+
+    scale: Literal["none", "group_std", "batch_std"] = "none"
+    """`none` (Dr. GRPO), the standard deviation of the group (GRPO), or that of the step's groups (LitePPO)."""
+
+    pass_k: PositiveInt = 4
+    """k of `pass_at_k`."""
+
+    clip: NonNegativeFloat = 0.0
+    """Advantages are limited to ±clip; 0 for no limit."""
 
     std_ddof: Literal[0, 1] = 1
     """1 divides the squares by G-1 (Bessel), 0 by G (population)."""
@@ -172,29 +204,134 @@ class AdvantageOptions(Options):
 
 
 class ObjectiveOptions(Options):
-    """The loss, as independent axes."""
+    """The policy loss, as independent axes."""
 
-    ratio: Literal["token"] = "token"
+    ratio: Literal["token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none"] = "token"
+    """π_new/π_old of the token (GRPO), of the sequence as its geometric mean (GSPO), the same with the token's own
+    gradient (GSPO-token), of the sequence as the product, or 1 (REINFORCE)."""
 
-    surrogate: Literal["ppo_clip"] = "ppo_clip"
+    surrogate: Literal["ppo_clip", "cispo", "sapo", "reinforce", "dppo", "vespo", "gmpo", "seed_clip"] = "ppo_clip"
+    """What is made of ratio and advantage. `seed_clip` is a printed variant of PPO's clip that is wrong for negative
+    advantages, for teaching only."""
 
     clip_low: NonNegativeFloat = 0.2
-    """The ratio is clipped below at 1 - clip_low."""
+    """`ppo_clip`: the ratio is clipped below at 1 - clip_low. `dppo` and `gmpo` bound what their name says by it."""
 
     clip_high: NonNegativeFloat = 0.28
-    """The ratio is clipped above at 1 + clip_high."""
+    """`ppo_clip` and `seed_clip`: the ratio is clipped above at 1 + clip_high."""
 
-    reduction: Literal["token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length"] = (
-        "token_mean"
-    )
+    dual_clip: NonNegativeFloat = 0.0
+    """`ppo_clip`: absolute upper bound of the ratio for negative advantages; 0 for none."""
+
+    cispo_cap: PositiveFloat = 5.0
+    """`cispo`: absolute upper bound of the detached weight π_new/π_old."""
+
+    cispo_floor: NonNegativeFloat = 0.0
+    """`cispo`: absolute lower bound of it."""
+
+    sapo_temperature_positive: PositiveFloat = 1.0
+
+    sapo_temperature_negative: PositiveFloat = 1.05
+
+    vespo_k_positive: PositiveFloat = 2.0
+
+    vespo_lambda_positive: PositiveFloat = 3.0
+
+    vespo_k_negative: PositiveFloat = 3.0
+
+    vespo_lambda_negative: PositiveFloat = 2.0
+
+    reduction: Literal[
+        "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
+    ] = "token_mean"
     """How tokens are weighted: mean over the tokens of the optimizer step (DAPO); mean over sequences of their token
-    means (GRPO); mean over sequences of their sums; sum over a constant length (Dr. GRPO)."""
+    means (GRPO); mean over sequences of their sums; sum over a constant length (Dr. GRPO); mean over groups of their
+    token means."""
 
     constant_length_tokens: NonNegativeInt = 0
     """The constant of `constant_length`; 0 stands for sampling.max_new_tokens."""
 
+    truncated: Literal["train", "mask"] = "train"
+    """`mask` leaves truncated answers out of numerator and denominator; they still count in their group's baseline."""
+
     old_logps: Literal["sampler", "trainer"] = "sampler"
     """Who states the log-probabilities of the policy that sampled: the engine, or the trainer in a pass of its own."""
+
+
+class EngineCorrectionOptions(Options):
+    """The weight π_old/π_sampler for what an engine computes otherwise than the trainer; detached."""
+
+    form: Literal["none", "truncate", "band"] = "none"
+    """`truncate`: min(weight, high) (TIS). `band`: 0 outside of low..high (IcePop, masked importance sampling)."""
+
+    level: Literal["token", "sequence_product", "sequence_geometric_mean"] = "token"
+
+    low: NonNegativeFloat = 0.5
+
+    high: PositiveFloat = 2.0
+
+
+class OffPolicyMaskOptions(Options):
+    """DeepSeek-V3.2's mask of bad answers that the policy has left already; it acts on the policy term only."""
+
+    against: Literal["none", "sampler", "old"] = "none"
+    """Whose log-probabilities the policy is compared with: the engine's, as in the paper, or the trainer's old ones."""
+
+    threshold_nats: PositiveFloat = 0.1
+    """Largest mean of log(π/π_new) over the tokens of an answer with negative advantage."""
+
+
+class KlOptions(Options):
+    """Penalty for leaving the reference, the policy at step 0. It is not loaded when every coefficient is 0."""
+
+    coefficient: NonNegativeFloat = 0.0
+
+    by_domain: dict[str, NonNegativeFloat] = {}
+    """Coefficients of single domains, instead of `coefficient`."""
+
+    estimator: Literal["k1", "k2", "k3"] = "k3"
+
+    importance: Literal["none", "token", "sequence_product"] = "token"
+    """Weight of the estimate: none (GRPO), the live ratio of the token (DeepSeek-V3.2) or of the sequence."""
+
+    placement: Literal["loss", "reward"] = "loss"
+    """In the loss, or as k1 in the reward of each token, with what follows it."""
+
+    reduction: Literal["as_policy", "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum"] = "as_policy"
+    """How the KL of tokens is weighted: as the policy loss, or by a reduction of its own. `sequence_mean_token_mean` is
+    the length-normalised form."""
+
+    refresh_reference_every_steps: NonNegativeInt = 0
+    """The policy becomes the reference every so many steps; 0 for never."""
+
+
+class EntropyOptions(Options):
+    """What is done for the entropy of the policy."""
+
+    coefficient: NonNegativeFloat = 0.0
+    """Of the entropy bonus; where it starts when a target is set."""
+
+    target_nats: NonNegativeFloat = 0.0
+    """The coefficient moves towards this entropy after every step; 0 keeps it fixed."""
+
+    coefficient_step: PositiveFloat = 0.005
+
+    max_coefficient: PositiveFloat = 1.0
+
+    train_top_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Train only on this share of tokens, those with the highest entropy."""
+
+    covariance: Literal["none", "clip_cov", "kl_cov"] = "none"
+    """What happens to the tokens with the highest covariance of log-probability and advantage: their policy gradient is
+    dropped for some (Clip-Cov), or they are penalised for moving (KL-Cov)."""
+
+    covariance_share: Fraction = 2e-4
+
+    clip_cov_low: float = 1.0
+
+    clip_cov_high: float = 5.0
+
+    kl_cov_coefficient: PositiveFloat = 1.0
 
 
 class OptimizerOptions(Options):
@@ -260,6 +397,10 @@ class TrainConfig(Options):
     rewards: RewardOptions = RewardOptions()
     advantage: AdvantageOptions = AdvantageOptions()
     objective: ObjectiveOptions = ObjectiveOptions()
+    engine_correction: EngineCorrectionOptions = EngineCorrectionOptions()
+    off_policy_mask: OffPolicyMaskOptions = OffPolicyMaskOptions()
+    kl: KlOptions = KlOptions()
+    entropy: EntropyOptions = EntropyOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
 
 

@@ -4,7 +4,7 @@ import difflib
 import types
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types
 from pydantic import BaseModel
@@ -86,11 +86,20 @@ def annotation_text(annotation: Any) -> str:
         return f"a section with the keys {', '.join(section.model_fields)}"
     if origin is Literal:
         return "one of " + ", ".join(str(choice) for choice in arguments)
+    if origin is dict:
+        return f"a mapping from names to values, each {annotation_text(arguments[1])}"
+    if origin is Annotated:
+        return annotation_text(arguments[0]) + _bounds_text(_field_bounds(arguments[1:]))
     if origin is list:
         return f"a list, each entry {annotation_text(arguments[0])}"
     if origin in (typing.Union, types.UnionType):
         return " or ".join(annotation_text(argument) for argument in arguments)
     raise TypeError(f"no words for the type {annotation}")
+
+
+def _field_bounds(metadata: Sequence[object]) -> list[object]:
+    """The bounds that are stated inside of a field's annotation."""
+    return [bound for part in metadata if isinstance(part, FieldInfo) for bound in part.metadata]
 
 
 def _bounds_text(metadata: Sequence[object]) -> str:

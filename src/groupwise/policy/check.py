@@ -7,7 +7,7 @@ from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import Ids, SequenceGroup, pack
-from groupwise.policy.score import score
+from groupwise.policy.score import Scoring, score
 
 # Two orders of summation in float32 differ by about 1e-5 nats; a wrong mask, position or scale by whole nats.
 TOLERANCE_NATS = 1e-3
@@ -30,7 +30,7 @@ def check_scoring(policy: Policy) -> float:
         with torch.autocast(policy.device.type, enabled=False):
             packed = pack(groups, policy.device)
             exact = Policy(**{**vars(policy), "compute_dtype": torch.float32})
-            ours_N = score(exact, packed, temperature=1.0, chunk_tokens=7)[0].cpu()
+            ours_N = score(exact, packed, Scoring(temperature=1.0, chunk_tokens=7)).logps_N.cpu()
         theirs_N = torch.cat(
             [_unpacked(policy, group.prompt_ids, ids) for group in groups for ids in group.completion_ids]
         )

@@ -79,6 +79,8 @@ class PromptRenderer:
         except (TemplateError, ValueError) as error:
             roles = ", ".join(turn.role for turn in turns)
             raise DataError(f"the chat template refuses a conversation with the roles {roles}: {error}") from error
-        # What the template itself puts at the beginning of the model's turn; some templates open <think> there.
-        opening = text[len(closed) :] if text.startswith(closed) else text[-32:]
+        # What the template itself puts at the beginning of the model's turn; some templates open <think> there. A
+        # template may also write the last message otherwise when it is about to be answered.
+        shared = next((i for i, pair in enumerate(zip(closed, text, strict=False)) if pair[0] != pair[1]), len(closed))
+        opening = text[shared:]
         return text + self._prefill, opening + self._prefill

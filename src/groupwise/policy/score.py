@@ -1,20 +1,55 @@
 """Log-probabilities and entropies of sampled tokens under the policy."""
 
+from dataclasses import dataclass
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from groupwise.objective.entropy import token_entropy
+from groupwise.objective.sampling_mask import kept_logits, kept_mask
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import PackedBatch
 
 
-def score(policy: Policy, batch: PackedBatch, temperature: float, chunk_tokens: int) -> tuple[Tensor, Tensor]:
-    """Log-probability and entropy of every response token, at the sampling temperature.
+@dataclass(frozen=True)
+class Scoring:
+    """How tokens are scored: the same for every policy that scores them.
+
+    temperature: of the sampler. chunk_tokens: response positions whose logits exist at one time.
+    entropy_gradient: whether the entropies carry gradient, for a bonus.
+    """
+
+    temperature: float
+    chunk_tokens: int
+    entropy_gradient: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The recorded sets of all response tokens, end to end, and the size of each."""
+
+    ids: Tensor
+    counts_N: Tensor
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Over N, float32.
+
+    logps_N: of each token. entropies_N: in nats, at the sampling temperature over the kept set. entropies_at_1_N: at
+    temperature 1 over the whole vocabulary, without gradient.
+    """
+
+    logps_N: Tensor
+    entropies_N: Tensor
+    entropies_at_1_N: Tensor
+
+
+def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | None = None) -> Scores:
+    """Score every response token at the sampling temperature and, where sets were recorded, over its kept set.
 
     The logits exist for `chunk_tokens` response positions at a time: the backward pass computes them again.
-
-    Returns:
-        logps_N with gradient, and entropies_N in nats, without gradient; float32.
     """
     with policy.arithmetic():
         hidden_1TD = policy.backbone(
@@ -24,26 +59,45 @@ def score(policy: Policy, batch: PackedBatch, temperature: float, chunk_tokens: 
             plan=batch.attention,
         ).last_hidden_state
         hidden_ND = hidden_1TD[0].index_select(0, batch.predictor_N)
-        chunks = zip(hidden_ND.split(chunk_tokens), batch.target_ids_N.split(chunk_tokens), strict=True)
-        recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > chunk_tokens
+        size = scoring.chunk_tokens
+        sets = [None] * len(hidden_ND.split(size)) if kept is None else _split(kept, size)
+        recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
         scored = []
-        for hidden_CD, target_C in chunks:
+        for hidden_CD, target_C, kept_C in zip(
+            hidden_ND.split(size), batch.target_ids_N.split(size), sets, strict=True
+        ):
+            arguments = (policy.head, hidden_CD, target_C, scoring, kept_C)
             if recompute:
-                scored.append(
-                    checkpoint(_score_chunk, policy.head, hidden_CD, target_C, temperature, use_reentrant=False)
-                )
+                scored.append(checkpoint(_score_chunk, *arguments, use_reentrant=False))
             else:
-                scored.append(_score_chunk(policy.head, hidden_CD, target_C, temperature))
-    return torch.cat([logps for logps, _ in scored]), torch.cat([entropies for _, entropies in scored])
+                scored.append(_score_chunk(*arguments))
+    return Scores(*(torch.cat(parts) for parts in zip(*scored, strict=True)))
 
 
 def _score_chunk(
-    head: torch.nn.Module, hidden_CD: Tensor, target_C: Tensor, temperature: float
-) -> tuple[Tensor, Tensor]:
+    head: nn.Module, hidden_CD: Tensor, target_C: Tensor, scoring: Scoring, kept: Kept | None
+) -> tuple[Tensor, Tensor, Tensor]:
     logits_CV = head(hidden_CD).float()
-    if temperature != 1.0:
-        logits_CV = logits_CV / temperature
-    logps_CV = torch.log_softmax(logits_CV, dim=-1)
-    with torch.no_grad():
-        entropies_C = -(logps_CV.exp() * logps_CV).sum(dim=-1)
-    return logps_CV.gather(1, target_C.unsqueeze(1)).squeeze(1), entropies_C
+    scaled_CV = logits_CV if scoring.temperature == 1.0 else logits_CV / scoring.temperature
+    if kept is not None:
+        mask_CV = kept_mask(kept.ids, kept.counts_N, logits_CV.shape[1])
+        scaled_CV = kept_logits(scaled_CV, mask_CV, target_C)
+    logps_CV = torch.log_softmax(scaled_CV, dim=-1)
+    logps_C = logps_CV.gather(1, target_C.unsqueeze(1)).squeeze(1)
+    entropies_C = token_entropy(scaled_CV) if scoring.entropy_gradient else _entropy(logps_CV.detach())
+    at_1_C = entropies_C.detach()
+    if scaled_CV is not logits_CV:
+        at_1_C = _entropy(torch.log_softmax(logits_CV.detach(), dim=-1))
+    return logps_C, entropies_C, at_1_C
+
+
+def _entropy(logps_CV: Tensor) -> Tensor:
+    """Entropy from log-probabilities that are computed already; those of minus infinity add nothing."""
+    entropies_C: Tensor = torch.special.entr(logps_CV.exp()).sum(dim=-1)
+    return entropies_C
+
+
+def _split(kept: Kept, size: int) -> list[Kept]:
+    counts = kept.counts_N.split(size)
+    ids = kept.ids.split([int(part.sum()) for part in counts])
+    return [Kept(*pair) for pair in zip(ids, counts, strict=True)]

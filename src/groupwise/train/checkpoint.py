@@ -5,7 +5,7 @@ All random draws derive from (seed, purpose, step), so that the counters below a
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,32 @@ from groupwise.policy.load import Policy
 from groupwise.train.files import folder_aside, remove_tree
 
 FORMAT = 1
-WEIGHTS, OPTIMIZER, STATE, MANIFEST = "weights.safetensors", "optimizer.safetensors", "state.json", "manifest.json"
+WEIGHTS, OPTIMIZER, REFERENCE = "weights.safetensors", "optimizer.safetensors", "reference.safetensors"
+STATE, MANIFEST = "state.json", "manifest.json"
 
 
 @dataclass
 class TrainState:
-    """Counters of a run. `step` steps are complete; `problem_position` is the next one of the stream."""
+    """Counters of a run.
+
+    `step` steps are complete; `problem_position` is the next one of the stream. retired: ids of the problems that are
+    not drawn again. entropy_coefficient: of the bonus in the next step.
+    """
 
     step: int = 0
     problem_position: int = 0
     optimizer_updates: int = 0
     sampled_tokens: int = 0
-    trained_tokens: int = 0
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
+    retired: list[str] = field(default_factory=list)
+    entropy_coefficient: float = 0.0
 
 
 def save_checkpoint(
     folder: Path,
     policy: Policy,
+    moved_reference: Policy | None,
     optimizer: torch.optim.Optimizer,
     state: TrainState,
     context: dict[str, Any],
@@ -44,15 +51,20 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of `state.step` and remove all but the newest `keep`.
 
+    `moved_reference` is the reference where it is no longer the policy that the run began with.
     `context` is what a resumed run has to agree on, such as the fingerprint of the problems and the thread count.
     """
     path = folder / f"step_{state.step:06d}"
+    if path.exists() and _fault(path) is not None:
+        remove_tree(path)
     if not path.exists():
         with folder_aside(path) as aside:
             save_file({name: weight.detach().contiguous() for name, weight in policy.trainable()}, aside / WEIGHTS)
             save_file(_optimizer_tensors(policy, optimizer), aside / OPTIMIZER)
+            if moved_reference is not None:
+                save_file(_named_weights(moved_reference), aside / REFERENCE)
             (aside / STATE).write_text(json.dumps({"state": asdict(state), "context": context}, indent=2) + "\n")
-            digests = {name: _sha256(aside / name) for name in (WEIGHTS, OPTIMIZER, STATE)}
+            digests = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
             (aside / MANIFEST).write_text(json.dumps({"format": FORMAT, "sha256": digests}, indent=2) + "\n")
     for old in list_checkpoints(folder)[:-keep]:
         remove_tree(old)
@@ -86,8 +98,10 @@ def read_context(path: Path) -> dict[str, Any]:
     return context
 
 
-def load_checkpoint(path: Path, policy: Policy, optimizer: torch.optim.Optimizer) -> TrainState:
-    """Put weights and optimizer back in place and return the counters.
+def load_checkpoint(
+    path: Path, policy: Policy, reference: Policy | None, optimizer: torch.optim.Optimizer
+) -> TrainState:
+    """Put weights, optimizer and a moved reference back in place and return the counters.
 
     Raises:
         DataError: if the checkpoint does not fit the model.
@@ -99,6 +113,8 @@ def load_checkpoint(path: Path, policy: Policy, optimizer: torch.optim.Optimizer
     with torch.no_grad():
         for name, weight in own.items():
             weight.copy_(weights[name])
+    if reference is not None and (path / REFERENCE).is_file():
+        reference.model.load_state_dict(load_file(path / REFERENCE), strict=False)
     tensors = load_file(path / OPTIMIZER)
     for name, weight in own.items():
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
@@ -106,6 +122,11 @@ def load_checkpoint(path: Path, policy: Policy, optimizer: torch.optim.Optimizer
             optimizer.state[weight] = stored
     stated = json.loads((path / STATE).read_text())["state"]
     return TrainState(**{field.name: stated[field.name] for field in fields(TrainState)})
+
+
+def _named_weights(policy: Policy) -> dict[str, Tensor]:
+    """All weights, shared ones once."""
+    return {name: weight.detach().contiguous() for name, weight in policy.model.named_parameters()}
 
 
 def _optimizer_tensors(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -4,17 +4,20 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupwise.config import TrainConfig
 from groupwise.objective.metric import Metric
 from groupwise.policy.load import Policy
 from groupwise.policy.prompt import PromptRenderer
-from groupwise.rewards.combine import COMPONENTS, CORRECTNESS
+from groupwise.rewards.combine import COMPONENTS, CORRECTNESS, OVERLONG, payments
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.stream import ProblemStream
 from groupwise.train.grade import GradedGroup, Grader
 from groupwise.train.world import World
+
+Array = NDArray[np.float64]
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
 # missing groups: the first rounds may have been unlucky.
@@ -25,12 +28,12 @@ MOST_OVERSAMPLING = 4.0
 class Collected:
     """admitted: this rank's groups to train on. sampled: all groups that this rank sampled, in order of position.
 
-    prompts_sampled: over all ranks, so that the next step begins behind them.
+    next_position: of the stream, behind what all ranks have drawn from it.
     """
 
     admitted: list[GradedGroup]
     sampled: list[GradedGroup]
-    prompts_sampled: int
+    next_position: int
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Sampler:
         ]
 
 
-def collect(sampler: Sampler, step: int, position: int, world: World) -> Collected:
-    """Groups for one step, from `position` of the stream on.
+def collect(sampler: Sampler, step: int, position: int, retired: frozenset[str], world: World) -> Collected:
+    """Groups for one step, from `position` of the stream on, without the problems that are retired.
 
     Every rank samples its share of each round, and all agree on which groups are admitted: the first
     `prompts_per_step` in order of position that pass the filter.
@@ -75,7 +78,8 @@ def collect(sampler: Sampler, step: int, position: int, world: World) -> Collect
     admitted: list[int] = []
     asked, count = 0, wanted
     while count > 0:
-        round_positions = list(range(position + asked, position + asked + count))
+        round_positions = next_positions(sampler.stream, position, count, retired)
+        position = round_positions[-1] + 1
         for group in sampler.groups(world.share(round_positions), step):
             own[group.position] = group
         passes = world.sum([float(p in own and passes_filter(own[p], options.filter)) for p in round_positions])
@@ -87,8 +91,31 @@ def collect(sampler: Sampler, step: int, position: int, world: World) -> Collect
     return Collected(
         admitted=[own[p] for p in admitted[:wanted] if p in own],
         sampled=[own[p] for p in sorted(own)],
-        prompts_sampled=asked,
+        next_position=position,
     )
+
+
+def next_positions(stream: ProblemStream, position: int, count: int, retired: frozenset[str]) -> list[int]:
+    """The next `count` positions whose problems are not retired; all of them count where every problem is."""
+    if not retired:
+        return list(range(position, position + count))
+    positions: list[int] = []
+    passed = 0
+    while len(positions) < count:
+        if stream.at(position).id not in retired or passed >= (stream.problems_per_epoch or 0) * 2:
+            positions.append(position)
+        else:
+            passed += 1
+        position += 1
+    return positions
+
+
+def retired_problems(collected: Collected, pass_rate: float) -> list[str]:
+    """Ids of this rank's problems that were solved often enough to be drawn no more; none at a pass rate of 0."""
+    if pass_rate == 0:
+        return []
+    solved = [(group, group.rewards_GK[:, COMPONENTS.index(CORRECTNESS)].mean()) for group in collected.sampled]
+    return [group.problem.id for group, rate in solved if not group.failed and rate >= pass_rate]
 
 
 def passes_filter(group: GradedGroup, what: str) -> bool:
@@ -97,18 +124,21 @@ def passes_filter(group: GradedGroup, what: str) -> bool:
         return False
     if what == "none":
         return True
+    if what == "any_component":
+        return bool((group.rewards_GK.max(axis=0) != group.rewards_GK.min(axis=0)).any())
     values = group.totals_G if what == "total" else group.rewards_GK[:, COMPONENTS.index(CORRECTNESS)]
     return bool(values.max() != values.min())
 
 
-def rollout_metrics(collected: Collected, wanted: int) -> dict[str, Metric]:
+def rollout_metrics(collected: Collected, config: TrainConfig) -> dict[str, Metric]:
     """Measurements of everything sampled in a step, before any group was left out."""
     groups = [group for group in collected.sampled if not group.failed]
     metrics = {
         "groups/sampled": Metric(len(collected.sampled), "sum"),
         "groups/admitted": Metric(len(collected.admitted), "sum"),
         "groups/failed": Metric(len(collected.sampled) - len(groups), "sum"),
-        "groups/wanted": Metric(wanted, "max"),
+        "groups/wanted": Metric(config.batch.prompts_per_step, "max"),
+        "tokens/sampled": Metric(float(sum(len(c.ids) for g in collected.sampled for c in g.completions)), "sum"),
     }
     for group in groups:
         _add_means(metrics, "completion", _completion_values(group))
@@ -117,8 +147,14 @@ def rollout_metrics(collected: Collected, wanted: int) -> dict[str, Metric]:
     totals_PG = np.stack([group.totals_G for group in groups])
     rewards_PGK = np.stack([group.rewards_GK for group in groups])
     _spread(metrics, "reward/total", totals_PG)
+    payments_PGK = np.stack([payments(group.rewards_GK, config.rewards) for group in groups])
     for k, name in enumerate(COMPONENTS):
+        if name == OVERLONG and config.rewards.overlong_buffer_tokens == 0:
+            continue
         _spread(metrics, f"reward/{name}", rewards_PGK[:, :, k])
+        share = _variance_share(payments_PGK[:, :, k], totals_PG)
+        if share is not None:
+            metrics[f"reward/{name}/variance_share"] = Metric(share, "mean", len(groups))
     right_PG = rewards_PGK[:, :, COMPONENTS.index(CORRECTNESS)] == 1.0
     shares = {
         "groups/all_right": right_PG.all(axis=1),
@@ -129,6 +165,14 @@ def rollout_metrics(collected: Collected, wanted: int) -> dict[str, Metric]:
     for name, flags_P in shares.items():
         metrics[name] = Metric(float(flags_P.mean()), "mean", len(groups))
     return metrics
+
+
+def _variance_share(payment_PG: Array, totals_PG: Array) -> float | None:
+    """How much of the variance within groups one component makes: its covariance with the total over the variance of
+    the total. The shares of all components add up to 1. None where no group has any variance."""
+    centred_PG = totals_PG - totals_PG.mean(axis=1, keepdims=True)
+    total = float((centred_PG**2).sum())
+    return float((payment_PG * centred_PG).sum()) / total if total > 0 else None
 
 
 def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
@@ -148,9 +192,8 @@ def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[f
         metrics[key] = Metric(mean, "mean", weight)
 
 
-def _spread(
-    metrics: dict[str, Metric], key: str, rewards_PG: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-) -> None:
-    """Mean, and the standard deviation within groups (the part of the spread that can teach)."""
+def _spread(metrics: dict[str, Metric], key: str, rewards_PG: Array) -> None:
+    """Mean, standard deviation, and the standard deviation within groups (the part of the spread that can teach)."""
     metrics[f"{key}/mean"] = Metric(float(rewards_PG.mean()), "mean", rewards_PG.size)
+    metrics[f"{key}/std"] = Metric(float(rewards_PG.std()), "mean", rewards_PG.size)
     metrics[f"{key}/std_within_group"] = Metric(float(rewards_PG.std(axis=1).mean()), "mean", len(rewards_PG))

@@ -12,6 +12,7 @@ from groupwise.config import RewardOptions
 from groupwise.policy.prompt import Prompt
 from groupwise.rewards.answer import score_answer
 from groupwise.rewards.combine import COMPONENTS, combine
+from groupwise.rewards.length import score_overlong
 from groupwise.rewards.think_format import score_think_ids, score_think_text
 from groupwise.rewards.types import Response, Score
 from groupwise.rollout.engine import Completion
@@ -62,9 +63,14 @@ class Grader:
     """Grades completions as the configuration says."""
 
     def __init__(
-        self, options: RewardOptions, tokenizer: PreTrainedTokenizerBase, think_ids: tuple[int, int] | None
+        self,
+        options: RewardOptions,
+        tokenizer: PreTrainedTokenizerBase,
+        think_ids: tuple[int, int] | None,
+        max_new_tokens: int,
     ) -> None:
         self._options = options
+        self._max_new_tokens = max_new_tokens
         self._tokenizer = tokenizer
         self._think_ids = think_ids
 
@@ -89,7 +95,9 @@ class Grader:
                 opened=prompt.opened,
             )
             texts.append(response.text)
-            scores.append((score_answer(response, problem.answer, self._options.answer), self._format(response)))
+            correct = score_answer(response, problem.answer, self._options.answer)
+            length = score_overlong(len(completion.ids), self._max_new_tokens, self._options.overlong_buffer_tokens)
+            scores.append((correct, self._format(response), length))
         rewards_GK = np.array([[score.value for score in row] for row in scores], dtype=np.float64)
         return GradedGroup(
             position=position,

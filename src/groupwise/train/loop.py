@@ -1,84 +1,89 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from groupwise.config import TrainConfig
-from groupwise.objective.advantage import group_advantages
+from groupwise.config import EntropyOptions, TrainConfig
+from groupwise.objective.correction import effective_sample_fraction
+from groupwise.objective.entropy import adapted_coefficient
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.policy.load import Policy
 from groupwise.rollout.engine import RolloutEngine
+from groupwise.tasks.problem import Problem
+from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
-from groupwise.train.collect import Collected, Sampler, collect, rollout_metrics
-from groupwise.train.grade import GradedGroup
+from groupwise.train.clock import Clock
+from groupwise.train.collect import Collected, Sampler, collect, retired_problems, rollout_metrics
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.measure import measure_all
-from groupwise.train.micro_batch import TrainGroup
+from groupwise.train.reference import refresh
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.schedule import lr_factor
-from groupwise.train.update import update
+from groupwise.train.update import Updated, update
 from groupwise.train.world import World
 
 
 @dataclass
 class Run:
-    """Everything that a training run works with; `setup.py` puts it together."""
+    """Everything that a training run works with; `setup.py` puts it together.
+
+    reference: for a KL penalty, None without one. context: what a resumed run has to agree on.
+    """
 
     config: TrainConfig
     folder: RunFolder
     policy: Policy
+    reference: Policy | None
     engine: RolloutEngine
-    optimizer: torch.optim.Optimizer
+    optimizer: Any
     sampler: Sampler
     state: TrainState
     context: dict[str, Any]
-    """What a resumed run has to agree on."""
     world: World
     reporter: Reporter
-    eval_problems: list[Any]
+    eval_problems: list[Problem]
 
 
 def train(run: Run) -> bool:
-    """Run the remaining steps; False if it was interrupted. Either way the last state is in a checkpoint."""
+    """Run the remaining steps; False if it was interrupted. Either way the last finished step is in a checkpoint."""
     config, state, world = run.config, run.state, run.world
     with Interrupts() as interrupts:
         try:
             while state.step < config.run.steps:
-                clock = Clock()
-                step = state.step + 1
+                clock, step = Clock(), state.step + 1
 
                 # An interrupt while sampling ends the step at once: nothing has changed since the last one.
                 with interrupts.immediate():
-                    collected = collect(run.sampler, step, state.problem_position, world)
+                    collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), world)
                 clock.lap("sampling")
 
-                advantages = advantages_of(collected.admitted, config)
-                groups = [train_group(group, row) for group, row in zip(collected.admitted, advantages, strict=True)]
-                lr = config.optimizer.lr * lr_factor(
-                    state.step,
-                    config.run.steps,
-                    config.optimizer.warmup_steps,
-                    config.optimizer.schedule,
-                    config.optimizer.final_lr_fraction,
+                advantages_PG = advantages_of(collected.admitted, config, world)
+                pairs = zip(collected.admitted, advantages_PG, strict=True)
+                groups = [train_group(group, advantages_G, config) for group, advantages_G in pairs]
+                lr = set_learning_rate(run)
+                updated = update(
+                    run.policy, run.reference, run.optimizer, groups, step, config, world, state.entropy_coefficient
                 )
-                for parameters in run.optimizer.param_groups:
-                    parameters["lr"] = lr
-                updated = update(run.policy, run.optimizer, groups, step, config.sampling.temperature, config, world)
                 run.engine.load_weights(run.policy.model.named_parameters(), version=step)
+                if run.reference is not None and is_due(step, config.kl.refresh_reference_every_steps):
+                    refresh(run.reference, run.policy)
                 clock.lap("training")
 
-                metrics = merge_metrics([rollout_metrics(collected, config.batch.prompts_per_step), updated])
-                metrics = merge_over_ranks(metrics, world)
-                advance(state, step, collected, metrics, clock)
-                line = {"step": step, "optimizer/lr": lr, **values(metrics), **clock.fields(metrics, state)}
+                measured = [
+                    rollout_metrics(collected, config),
+                    advantage_metrics(collected.admitted, advantages_PG),
+                    updated.metrics,
+                ]
+                values = over_ranks(measured, updated, world)
+                line = {"step": step, "optimizer/lr": lr, **values}
+                line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
+                advance(state, collected, values, clock, config, world)
                 if is_due(step, config.problems.eval_every_steps) and step < config.run.steps:
                     line |= eval_fields(run)
-                write(run, step, line, collected, advantages)
+                write(run, line, collected, advantages_PG)
                 if is_due(step, config.run.checkpoint_every_steps) or step == config.run.steps:
                     checkpoint(run)
                 interrupts.raise_if_asked()
@@ -88,84 +93,64 @@ def train(run: Run) -> bool:
     return True
 
 
-def advantages_of(groups: list[GradedGroup], config: TrainConfig) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Advantages over P, G of the admitted groups."""
-    if not groups:
-        return np.zeros((0, config.batch.samples_per_prompt))
-    options = config.advantage
-    rewards_PG = torch.from_numpy(np.stack([group.totals_G for group in groups]))
-    advantages_PG = group_advantages(
-        rewards_PG,
-        baseline=options.baseline,
-        scale=options.scale,
-        std_ddof=options.std_ddof,
-        std_epsilon=options.std_epsilon,
-    )
-    return advantages_PG.numpy()
+def set_learning_rate(run: Run) -> float:
+    """The learning rate of the coming step."""
+    options, steps = run.config.optimizer, run.config.run.steps
+    factor = lr_factor(run.state.step, steps, options.warmup_steps, options.schedule, options.final_lr_fraction)
+    for parameters in run.optimizer.param_groups:
+        parameters["lr"] = options.lr * factor
+    return options.lr * factor
 
 
-def train_group(group: GradedGroup, advantages_G: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> TrainGroup:
-    """The ids and numbers of a graded group that the update needs."""
-    logps = tuple(completion.logps for completion in group.completions)
-    return TrainGroup(
-        prompt_ids=group.prompt.ids,
-        completion_ids=tuple(completion.ids for completion in group.completions),
-        advantages_G=advantages_G,
-        old_logps=logps,
-        sampler_logps=logps,
-    )
+def over_ranks(parts: list[dict[str, Metric]], updated: Updated, world: World) -> dict[str, float]:
+    """The measurements of a step over all ranks as plain numbers, in alphabetical order."""
+    merged = merge_metrics(parts)
+    if world.size > 1:
+        own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
+        ranks = world.gather(own)
+        merged = merge_metrics([{name: Metric(*triple) for name, triple in rank.items()} for rank in ranks])
+    values = {name: float(metric.value) for name, metric in merged.items()}
+    values["tokens/sampled"] = values.get("tokens/sampled", 0.0)
+    ratios = updated.log_ratios
+    if world.size > 1:
+        ratios = np.concatenate([np.asarray(part, dtype=np.float32) for part in world.gather(ratios.tolist())])
+    if ratios.size:
+        low, median, high = np.exp(np.quantile(ratios.astype(np.float64), (0.01, 0.5, 0.99)))
+        values |= {"policy/ratio_p01": float(low), "policy/ratio_p50": float(median), "policy/ratio_p99": float(high)}
+    if "policy/engine_weight_square_mean" in values:
+        mean, square_mean = values["policy/engine_weight_mean"], values["policy/engine_weight_square_mean"]
+        values["engine/effective_sample_share"] = effective_sample_fraction(mean, square_mean)
+    return dict(sorted(values.items()))
 
 
-class Clock:
-    """Wall and CPU seconds of the phases of one step."""
-
-    def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.process_time()
-        self.laps: dict[str, float] = {}
-        self._last = self.wall
-
-    def lap(self, name: str) -> None:
-        """Close a phase."""
-        now = time.perf_counter()
-        self.laps[f"time/{name}_seconds"] = now - self._last
-        self._last = now
-
-    def fields(self, metrics: dict[str, Metric], state: TrainState) -> dict[str, float]:
-        """The wall-clock fields of a line of metrics; no other field depends on the machine's speed."""
-        seconds = time.perf_counter() - self.wall
-        tokens = float(metrics["tokens/sampled"].value)
-        return {
-            **self.laps,
-            "time/step_seconds": seconds,
-            "time/step_cpu_seconds": time.process_time() - self.cpu,
-            "time/tokens_per_second": tokens / seconds,
-            "time/elapsed_seconds": state.wall_seconds,
-        }
-
-
-def advance(state: TrainState, step: int, collected: Collected, metrics: dict[str, Metric], clock: Clock) -> None:
+def advance(
+    state: TrainState,
+    collected: Collected,
+    values: dict[str, float],
+    clock: Clock,
+    config: TrainConfig,
+    world: World,
+) -> None:
     """Count the finished step."""
-    tokens = metrics["completion/tokens"] if "completion/tokens" in metrics else Metric(0.0, "mean", 0.0)
-    metrics["tokens/sampled"] = Metric(float(tokens.value) * float(tokens.weight), "sum")
-    state.step = step
-    state.problem_position += collected.prompts_sampled
-    state.optimizer_updates += int(metrics["optimizer/updates"].value)
-    state.sampled_tokens += round(float(metrics["tokens/sampled"].value))
-    state.wall_seconds += time.perf_counter() - clock.wall
-    state.cpu_seconds += time.process_time() - clock.cpu
+    wall, cpu = clock.seconds()
+    state.step += 1
+    state.problem_position = collected.next_position
+    state.optimizer_updates += round(values["optimizer/updates"])
+    state.sampled_tokens += round(values["tokens/sampled"])
+    state.wall_seconds += wall
+    state.cpu_seconds += cpu
+    for ids in world.gather(retired_problems(collected, config.active_sampling.retire_pass_rate)):
+        state.retired += ids
+    if config.entropy.target_nats > 0 and "policy/entropy" in values:
+        state.entropy_coefficient = next_entropy_coefficient(
+            state.entropy_coefficient, values["policy/entropy"], config.entropy
+        )
 
 
-def merge_over_ranks(metrics: dict[str, Metric], world: World) -> dict[str, Metric]:
-    """The measurements of all ranks together."""
-    if world.size == 1:
-        return metrics
-    own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in metrics.items()}
-    return merge_metrics([{name: Metric(*parts) for name, parts in rank.items()} for rank in world.gather(own)])
-
-
-def values(metrics: dict[str, Metric]) -> dict[str, float]:
-    """Plain numbers by name, in alphabetical order."""
-    return {name: float(metrics[name].value) for name in sorted(metrics)}
+def next_entropy_coefficient(coefficient: float, observed_nats: float, options: EntropyOptions) -> float:
+    """One step towards the target entropy."""
+    bounds = (0.0, options.max_coefficient)
+    return adapted_coefficient(coefficient, observed_nats, options.target_nats, options.coefficient_step, bounds)
 
 
 def is_due(step: int, every: int) -> bool:
@@ -179,27 +164,31 @@ def eval_fields(run: Run) -> dict[str, float]:
     return {f"eval/{way}/accuracy": measurement.accuracy.value for way, measurement in measured.items()}
 
 
-def write(
-    run: Run,
-    step: int,
-    line: dict[str, Any],
-    collected: Collected,
-    advantages: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> None:
+def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: Advantages) -> None:
     """Metrics to the folder and to the screen, and the completions when they are due."""
+    rows: list[dict[str, Any]] = []
+    due = is_due(line["step"], run.config.run.rollouts_every_steps)
+    if due:
+        by_position = {group.position: row for group, row in zip(collected.admitted, advantages_PG, strict=True)}
+        own = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
+        rows = [row for rank in run.world.gather(own) for row in rank]
     if run.world.rank == 0:
         run.folder.log(line)
         run.reporter.step(line)
-    if is_due(step, run.config.run.rollouts_every_steps):
-        by_position = {group.position: row for group, row in zip(collected.admitted, advantages, strict=True)}
-        rows = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
-        if run.world.rank == 0:
-            run.folder.write_rollouts(step, rows)
+        if due:
+            run.folder.write_rollouts(line["step"], rows)
 
 
 def checkpoint(run: Run) -> None:
     """Save the state of the last finished step."""
     if run.world.rank == 0:
+        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
         save_checkpoint(
-            run.folder.checkpoints, run.policy, run.optimizer, run.state, run.context, run.config.run.keep_checkpoints
+            run.folder.checkpoints,
+            run.policy,
+            moved,
+            run.optimizer,
+            run.state,
+            run.context,
+            run.config.run.keep_checkpoints,
         )

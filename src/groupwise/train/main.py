@@ -17,9 +17,10 @@ from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound
 from groupwise.train.files import folder_aside, remove_tree
 from groupwise.train.loop import Run, train
 from groupwise.train.measure import Measurement, measure_all
+from groupwise.train.reference import fingerprint_weights
 from groupwise.train.report import ConsoleReporter
 from groupwise.train.run_folder import RunFolder
-from groupwise.train.setup import assemble, fingerprint_weights, prepare
+from groupwise.train.setup import assemble, prepare
 from groupwise.train.tables import summary_table
 
 # What a resumed run may change: how long it is and what it writes, but nothing that enters the numbers of a step.
@@ -36,7 +37,8 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.config.write_text(dump_config(config), encoding="utf-8")
-    run = assemble(config, prepared, folder, TrainState(), reporter)
+    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    run = assemble(config, prepared, folder, state, reporter)
     return _train_and_finish(run, reporter)
 
 
@@ -64,7 +66,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot go on as the same run")
     if prepared.context["torch"] != context["torch"]:
         reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
-    state = load_checkpoint(checkpoint, prepared.policy, prepared.optimizer)
+    state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
     folder.truncate_after(state.step)
     folder.config.write_text(dump_config(config), encoding="utf-8")
     run = assemble(config, prepared, folder, state, reporter)

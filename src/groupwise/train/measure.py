@@ -102,7 +102,9 @@ def measure_all(
     greedy = SamplingParams(temperature=0.0, max_new_tokens=longest, stop_ids=stop_ids)
     sampled = SamplingParams(temperature=config.sampling.temperature, max_new_tokens=longest, stop_ids=stop_ids)
     ways = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
-    if policy.think_ids is not None and OPEN not in config.prompt.prefill:
+    plain = PromptRenderer(policy.tokenizer, config.prompt)
+    opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])
+    if policy.think_ids is not None and not opened:
         ways |= {FORCED_GREEDY: (OPEN, greedy), FORCED_SAMPLED: (OPEN, sampled)}
     measured = {}
     for name, (prefill, sampling) in ways.items():

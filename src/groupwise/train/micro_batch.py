@@ -1,39 +1,51 @@
-"""Groups cut into micro-batches by their tokens."""
+"""The sequences of an optimizer step, and their division into micro-batches by tokens."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupwise.objective.reduction import StepTotals
 from groupwise.policy.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
+from groupwise.policy.score import Kept
+from groupwise.rollout.engine import KeptSets
+from groupwise.train.world import World
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TrainSequence:
+    """One completion with what the loss needs of it; arrays have one entry for each of its tokens.
+
+    advantage: compared within its group. trained: False leaves it out of numerator and denominator both.
+    old_logps: under the policy that sampled, as the trainer is to believe it; sampler_logps: as the engine recorded
+    them; ref_logps: under the reference. kept: the sets that were sampled from. old_entropies: of the policy that
+    sampled. policy_mask: False leaves a token out of the policy term. drift: coefficient of KL-Cov's penalty.
+    """
+
+    ids: Ids
+    advantage: float
+    old_logps: Floats
+    sampler_logps: Floats
+    trained: bool = True
+    ref_logps: Floats | None = None
+    kept: KeptSets | None = None
+    old_entropies: Floats | None = None
+    policy_mask: NDArray[np.bool_] | None = None
+    drift: Floats | None = None
 
 
 @dataclass(frozen=True)
 class TrainGroup:
-    """Completions of one prompt, with what the loss needs of each.
-
-    advantages_G: one for each completion, float64. old_logps: of each completion's tokens, under the policy that
-    sampled it as the trainer is to believe it. sampler_logps: as the engine recorded them.
-    """
+    """Sequences that share a prompt, and the KL coefficient of their domain."""
 
     prompt_ids: Ids
-    completion_ids: tuple[Ids, ...]
-    advantages_G: NDArray[np.float64]
-    old_logps: tuple[NDArray[np.float32], ...]
-    sampler_logps: tuple[NDArray[np.float32], ...]
-
-    def take(self, samples: Sequence[int]) -> "TrainGroup":
-        """Only these completions, in this order."""
-        return TrainGroup(
-            self.prompt_ids,
-            tuple(self.completion_ids[g] for g in samples),
-            self.advantages_G[list(samples)],
-            tuple(self.old_logps[g] for g in samples),
-            tuple(self.sampler_logps[g] for g in samples),
-        )
+    sequences: tuple[TrainSequence, ...]
+    kl_coefficient: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -42,13 +54,14 @@ class MicroBatch:
 
     packed: PackedBatch
     advantages_B: Tensor
+    trained_B: Tensor
+    kl_coefficient_B: Tensor
     old_logps_N: Tensor
     sampler_logps_N: Tensor
-
-
-def lengths_of(groups: Iterable[TrainGroup]) -> Tensor:
-    """Tokens of every completion, in the order of the groups."""
-    return torch.tensor([len(ids) for group in groups for ids in group.completion_ids], dtype=torch.int64)
+    ref_logps_N: Tensor | None
+    kept: Kept | None
+    policy_mask_N: Tensor | None
+    drift_N: Tensor | None
 
 
 def cut(groups: Sequence[TrainGroup], micro_batch_tokens: int) -> list[list[TrainGroup]]:
@@ -57,12 +70,12 @@ def cut(groups: Sequence[TrainGroup], micro_batch_tokens: int) -> list[list[Trai
     Groups of similar length come together, since a padded block inside of the attention is as wide as its longest
     completion. A group that is too large is divided; a sequence that is too large by itself stands alone.
     """
-    ordered = sorted(groups, key=lambda group: max(len(ids) for ids in group.completion_ids))
+    ordered = sorted(groups, key=lambda group: max(len(sequence.ids) for sequence in group.sequences))
     parts = [part for group in ordered for part in _divide(group, micro_batch_tokens)]
     batches: list[list[TrainGroup]] = []
     room = 0
     for part in parts:
-        size = packed_tokens(len(part.prompt_ids), [len(ids) for ids in part.completion_ids])
+        size = packed_tokens(len(part.prompt_ids), [len(sequence.ids) for sequence in part.sequences])
         if not batches or size > room:
             batches.append([])
             room = micro_batch_tokens
@@ -72,29 +85,48 @@ def cut(groups: Sequence[TrainGroup], micro_batch_tokens: int) -> list[list[Trai
 
 
 def _divide(group: TrainGroup, micro_batch_tokens: int) -> list[TrainGroup]:
-    lengths = [len(ids) for ids in group.completion_ids]
-    if packed_tokens(len(group.prompt_ids), lengths) <= micro_batch_tokens:
+    if packed_tokens(len(group.prompt_ids), [len(sequence.ids) for sequence in group.sequences]) <= micro_batch_tokens:
         return [group]
-    parts: list[list[int]] = []
+    parts: list[list[TrainSequence]] = []
     room = 0
-    for sample in sorted(range(len(lengths)), key=lambda g: lengths[g]):
-        if not parts or lengths[sample] - 1 > room:
+    for sequence in sorted(group.sequences, key=lambda sequence: len(sequence.ids)):
+        if not parts or len(sequence.ids) - 1 > room:
             parts.append([])
             room = micro_batch_tokens - len(group.prompt_ids)
-        parts[-1].append(sample)
-        room -= lengths[sample] - 1
-    return [group.take(part) for part in parts]
+        parts[-1].append(sequence)
+        room -= len(sequence.ids) - 1
+    return [replace(group, sequences=tuple(part)) for part in parts]
+
+
+def count_step(groups: Sequence[TrainGroup], world: World) -> StepTotals:
+    """Trained sequences, their tokens, and groups that have any, over all ranks."""
+    trained = [[len(sequence.ids) for sequence in group.sequences if sequence.trained] for group in groups]
+    own = [float(sum(map(len, trained))), float(sum(map(sum, trained))), float(sum(map(bool, trained)))]
+    sequences, tokens, with_tokens = world.sum(own)
+    return StepTotals(sequences=int(sequences), tokens=int(tokens), groups=int(with_tokens))
 
 
 def to_micro_batch(groups: Sequence[TrainGroup], device: torch.device) -> MicroBatch:
     """Pack groups with their values."""
+    sequences = [sequence for group in groups for sequence in group.sequences]
 
-    def joined(arrays: Iterable[NDArray[np.float32]]) -> Tensor:
+    def joined(arrays: Iterable[NDArray[np.generic]]) -> Tensor:
         return torch.from_numpy(np.concatenate(list(arrays))).to(device)
 
+    def stream(of: Callable[[TrainSequence], NDArray[np.generic] | None]) -> Tensor | None:
+        found = [array for sequence in sequences if (array := of(sequence)) is not None]
+        return joined(found) if found else None
+
+    kept = [sequence.kept for sequence in sequences if sequence.kept is not None]
     return MicroBatch(
-        packed=pack([SequenceGroup(group.prompt_ids, group.completion_ids) for group in groups], device),
-        advantages_B=torch.from_numpy(np.concatenate([group.advantages_G for group in groups])).float().to(device),
-        old_logps_N=joined(logps for group in groups for logps in group.old_logps),
-        sampler_logps_N=joined(logps for group in groups for logps in group.sampler_logps),
+        packed=pack([SequenceGroup(g.prompt_ids, tuple(s.ids for s in g.sequences)) for g in groups], device),
+        advantages_B=torch.tensor([s.advantage for s in sequences], dtype=torch.float32, device=device),
+        trained_B=torch.tensor([s.trained for s in sequences], device=device),
+        kl_coefficient_B=torch.tensor([g.kl_coefficient for g in groups for _ in g.sequences], device=device),
+        old_logps_N=joined(s.old_logps for s in sequences),
+        sampler_logps_N=joined(s.sampler_logps for s in sequences),
+        ref_logps_N=stream(lambda s: s.ref_logps),
+        kept=Kept(joined(k.ids for k in kept).long(), joined(k.counts_T for k in kept).long()) if kept else None,
+        policy_mask_N=stream(lambda s: s.policy_mask),
+        drift_N=stream(lambda s: s.drift),
     )

@@ -24,7 +24,7 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids)
+    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
     measured = measure_all(policy, engine, grader, problems, config)
     return {
         "model": policy.name,

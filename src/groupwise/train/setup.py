@@ -1,6 +1,5 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,11 @@ from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
 from groupwise.train.grade import Grader
 from groupwise.train.loop import Run
+from groupwise.train.reference import fingerprint_weights, frozen_copy
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.threads import choose_threads
+from groupwise.train.update import uses_kl
 from groupwise.train.world import World
 
 ARITHMETIC = "arithmetic"
@@ -99,15 +100,6 @@ def check_answers(problems: list[Problem], mode: AnswerMode) -> None:
         raise DataError(f"{len(faults)} of {len(problems)} reference answers cannot be used:\n{shown}{more}")
 
 
-def fingerprint_weights(policy: Policy) -> str:
-    """SHA-256 of all weights, in the order of their names."""
-    digest = hashlib.sha256()
-    for name, weight in sorted(policy.model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
     """AdamW over the trained weights."""
     options = config.optimizer
@@ -126,6 +118,7 @@ class Prepared:
     """A run that only lacks its folder and its counters."""
 
     policy: Policy
+    reference: Policy | None
     engine: InProcessEngine
     optimizer: torch.optim.Optimizer
     sampler: Sampler
@@ -149,9 +142,18 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     some = list(source.problems) or [source.stream.at(position) for position in range(32)]
     check_answers([*some, *held_out], config.rewards.answer)
     longest = check_prompts(renderer, [*some, *held_out], policy, config.sampling.max_new_tokens)
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids)
+    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    sampling = SamplingParams(config.sampling.temperature, config.sampling.max_new_tokens, policy.stop_ids)
+    options = config.sampling
+    sampling = SamplingParams(
+        temperature=options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        stop_ids=policy.stop_ids,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        record_kept=options.keep_mask == "replay",
+    )
     context = {
         "problems": source.fingerprint,
         "threads": choice.threads,
@@ -161,6 +163,7 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(some[0].messages))
     return Prepared(
         policy=policy,
+        reference=frozen_copy(policy) if uses_kl(config) else None,
         engine=engine,
         optimizer=make_optimizer(policy, config),
         sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling),
@@ -175,6 +178,7 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
         config=config,
         folder=folder,
         policy=prepared.policy,
+        reference=prepared.reference,
         engine=prepared.engine,
         optimizer=prepared.optimizer,
         sampler=prepared.sampler,

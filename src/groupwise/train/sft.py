@@ -13,7 +13,7 @@ from groupwise.config import SftConfig
 from groupwise.errors import UsageError
 from groupwise.policy.load import Policy, load_policy, save_model
 from groupwise.policy.packing import SequenceGroup, pack
-from groupwise.policy.score import score
+from groupwise.policy.score import Scoring, score
 from groupwise.train.files import folder_aside
 from groupwise.train.schedule import lr_factor
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
@@ -24,6 +24,7 @@ from groupwise.train.threads import choose_threads
 class SftProgress:
     """What one step did.
 
+    step: counts from 1.
     loss: the step's token losses in nats over `sequences_per_step` times the data's mean completion length.
     token_loss: their mean over the step's own completion tokens, for reading alone.
     grad_norm: before clipping. seconds: since training began.
@@ -88,7 +89,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
         tokens = _completion_tokens(batch)
         report(
             SftProgress(
-                step=step,
+                step=step + 1,
                 steps=config.steps,
                 loss=loss,
                 token_loss=loss * normaliser / tokens,
@@ -113,9 +114,9 @@ def accumulate_gradient(
     """
     total = 0.0
     for portion in micro_batches(groups, micro_batch_tokens):
-        logps_N, _ = score(policy, pack(portion, policy.device), temperature=1.0, chunk_tokens=chunk_tokens)
-        loss = -logps_N.sum() / normaliser
-        loss.backward()  # type: ignore[no-untyped-call]
+        scores = score(policy, pack(portion, policy.device), Scoring(temperature=1.0, chunk_tokens=chunk_tokens))
+        loss = -scores.logps_N.sum() / normaliser
+        loss.backward()
         total += loss.item()
     return total
 

@@ -33,7 +33,7 @@ def read_demonstrations(file: Path, policy: Policy) -> list[SequenceGroup]:
         raise DataError(f"there is no file '{file}': expected JSONL with the columns 'prompt' and 'completion'")
     renderer = PromptRenderer(policy.tokenizer, PromptOptions())
     groups = []
-    with file.open(encoding="utf-8") as lines:
+    with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 groups.append(_tokenised(line, f"{file}, line {number}", policy, renderer))
@@ -42,9 +42,11 @@ def read_demonstrations(file: Path, policy: Policy) -> list[SequenceGroup]:
     return groups
 
 
-def _tokenised(line: str, where: str, policy: Policy, renderer: PromptRenderer) -> SequenceGroup:
+def _tokenised(line: bytes, where: str, policy: Policy, renderer: PromptRenderer) -> SequenceGroup:
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: not UTF-8: {error.reason}") from error
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}") from error
     if not isinstance(row, dict):

@@ -1,44 +1,77 @@
 """The optimizer steps on the groups of one training step."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupwise.config import ObjectiveOptions, TrainConfig
+from groupwise.config import TrainConfig
+from groupwise.objective.kl import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.objective.reduction import StepTotals, token_weights
+from groupwise.objective.reduction import StepTotals, group_token_totals, token_weights
 from groupwise.policy.load import Policy
-from groupwise.policy.score import score
+from groupwise.policy.score import Scores, Scoring, score
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.micro_batch import TrainGroup, cut, lengths_of, to_micro_batch
+from groupwise.train.micro_batch import MicroBatch, TrainGroup, count_step, cut, to_micro_batch
+from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
 from groupwise.train.world import World
 
 
-def objective_of(options: ObjectiveOptions) -> Objective:
+@dataclass(frozen=True)
+class Updated:
+    """What the optimizer steps of a training step measured on this rank. log_ratios: of all trained tokens."""
+
+    metrics: dict[str, Metric]
+    log_ratios: NDArray[np.float32]
+
+
+def objective_of(config: TrainConfig) -> Objective:
     """The objective that the options describe."""
+    options, correction, off_policy = config.objective, config.engine_correction, config.off_policy_mask
     return Objective(
-        ratio=options.ratio, surrogate=options.surrogate, clip_low=options.clip_low, clip_high=options.clip_high
+        ratio=options.ratio,
+        surrogate=options.surrogate,
+        clip_low=options.clip_low,
+        clip_high=options.clip_high,
+        dual_clip=options.dual_clip or None,
+        cispo_cap=options.cispo_cap,
+        cispo_floor=options.cispo_floor,
+        sapo_temperatures=(options.sapo_temperature_positive, options.sapo_temperature_negative),
+        vespo_shape_positive=(options.vespo_k_positive, options.vespo_lambda_positive),
+        vespo_shape_negative=(options.vespo_k_negative, options.vespo_lambda_negative),
+        correction=correction.form,
+        correction_level=correction.level,
+        correction_low=correction.low,
+        correction_high=correction.high,
+        off_policy_threshold=None if off_policy.against == "none" else off_policy.threshold_nats,
+        off_policy_behaviour="old" if off_policy.against == "old" else "sampler",
+        kl_estimator=config.kl.estimator,
+        kl_importance=config.kl.importance,
     )
 
 
-def trainer_logps(
-    policy: Policy, groups: Sequence[TrainGroup], temperature: float, config: TrainConfig
-) -> list[TrainGroup]:
-    """The same groups, with the trainer's own log-probabilities as `old_logps` instead of the engine's."""
-    logps: dict[int, NDArray[np.float32]] = {}
-    for micro in cut(groups, config.batch.micro_batch_tokens):
-        packed = to_micro_batch(micro, policy.device).packed
-        with torch.no_grad():
-            logps_N, _ = score(policy, packed, temperature, config.batch.logits_chunk_tokens)
-        parts = iter(logps_N.cpu().split(packed.lengths_B.tolist()))
-        # `cut` sorts and divides groups but hands on their arrays, so that the order of the groups can be kept.
-        logps |= {id(ids): next(parts).numpy() for group in micro for ids in group.completion_ids}
-    return [replace(group, old_logps=tuple(logps[id(ids)] for ids in group.completion_ids)) for group in groups]
+def scoring_of(config: TrainConfig) -> Scoring:
+    """How every policy of this run scores tokens."""
+    return Scoring(config.sampling.temperature, config.batch.logits_chunk_tokens)
+
+
+def uses_kl(config: TrainConfig) -> bool:
+    """Whether a reference is needed."""
+    return config.kl.coefficient > 0 or any(value > 0 for value in config.kl.by_domain.values())
+
+
+def old_is_new(config: TrainConfig) -> bool:
+    """Whether the step has one optimizer step only: the policy that sampled is then the one that is scored anyway."""
+    return config.batch.epochs_per_step * config.batch.minibatches_per_step == 1
+
+
+def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
+    """Whether a sequence with advantage 0 still has a gradient."""
+    return uses_kl(config) or entropy_coefficient > 0 or config.entropy.covariance == "kl_cov"
 
 
 def minibatches(groups: Sequence[TrainGroup], config: TrainConfig, step: int) -> list[list[TrainGroup]]:
@@ -55,43 +88,76 @@ def accumulate_gradient(
     policy: Policy,
     groups: Sequence[TrainGroup],
     totals: StepTotals,
-    temperature: float,
     config: TrainConfig,
-) -> list[dict[str, Metric]]:
-    """Add the gradient of one optimizer step's loss on this rank's groups; return the measurements of every part.
+    entropy_coefficient: float = 0.0,
+) -> list[Updated]:
+    """Add the gradient of one optimizer step's loss on this rank's groups; the measurements of every part.
 
     `totals` counts all ranks. Every token's weight is fixed by it, so that no division into micro-batches or ranks
     changes the sum.
     """
-    objective = objective_of(config.objective)
-    constant = config.objective.constant_length_tokens or config.sampling.max_new_tokens
+    objective = objective_of(config)
+    scoring = Scoring(config.sampling.temperature, config.batch.logits_chunk_tokens, entropy_coefficient > 0)
+    group_tokens = {id(s): tokens for g in groups for s, tokens in zip(g.sequences, _group_tokens(g), strict=True)}
     measured = []
     for part in cut(groups, config.batch.micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
-        lengths_B = micro.packed.lengths_B
-        logps_N, entropies_N = score(policy, micro.packed, temperature, config.batch.logits_chunk_tokens)
-        outputs = policy_loss(
-            objective,
-            LossInputs(
-                new_logps_N=logps_N,
-                old_logps_N=micro.old_logps_N,
-                lengths_B=lengths_B,
-                advantages_B=micro.advantages_B,
-                weights_N=token_weights(lengths_B, config.objective.reduction, totals, constant_length=constant),
-                entropy_N=entropies_N,
-            ),
-        )
+        scores = score(policy, micro.packed, scoring, micro.kept)
+        if config.objective.old_logps == "trainer" and old_is_new(config):
+            micro = replace(micro, old_logps_N=scores.logps_N.detach())
+        tokens_B = torch.tensor([group_tokens[id(s)] for g in part for s in g.sequences], device=policy.device)
+        outputs = policy_loss(objective, loss_inputs(micro, scores, tokens_B, totals, config, entropy_coefficient))
         outputs.loss.backward()
         own = {f"policy/{name}": metric for name, metric in outputs.metrics.items()}
-        measured.append({**own, **_engine_gap(logps_N, micro.sampler_logps_N)})
+        log_ratios = (scores.logps_N.detach() - micro.old_logps_N).cpu().numpy()
+        measured.append(Updated({**own, **_gap_and_entropy(scores, micro)}, log_ratios))
     return measured
 
 
-def count_step(groups: Sequence[TrainGroup], world: World) -> StepTotals:
-    """Sequences and tokens of an optimizer step over all ranks."""
-    lengths_B = lengths_of(groups)
-    sequences, tokens = world.sum([float(lengths_B.numel()), float(lengths_B.sum())])
-    return StepTotals(sequences=int(sequences), tokens=int(tokens))
+def loss_inputs(
+    micro: MicroBatch,
+    scores: Scores,
+    group_tokens_B: Tensor,
+    totals: StepTotals,
+    config: TrainConfig,
+    entropy_coefficient: float,
+) -> LossInputs:
+    """The inputs of the loss for one micro-batch, each token with its weight."""
+    lengths_B = micro.packed.lengths_B
+    reduction = config.objective.reduction
+
+    def weights(name: str) -> Tensor:
+        return token_weights(
+            lengths_B,
+            name,  # type: ignore[arg-type]
+            totals,
+            kept_B=micro.trained_B,
+            constant_length=config.objective.constant_length_tokens or config.sampling.max_new_tokens,
+            group_tokens_B=group_tokens_B,
+        )
+
+    penalised, in_reward = uses_kl(config), config.kl.placement == "reward"
+    advantages_N = None
+    if penalised and in_reward and micro.ref_logps_N is not None:
+        to_go_N = kl_to_go(micro.old_logps_N, micro.ref_logps_N, lengths_B)
+        per_token = torch.stack([micro.advantages_B, micro.kl_coefficient_B]).repeat_interleave(lengths_B, dim=1)
+        advantages_N = per_token[0] - per_token[1] * to_go_N
+    return LossInputs(
+        new_logps_N=scores.logps_N,
+        old_logps_N=micro.old_logps_N,
+        lengths_B=lengths_B,
+        advantages_B=micro.advantages_B,
+        weights_N=weights(reduction),
+        entropy_N=scores.entropies_N,
+        ref_logps_N=micro.ref_logps_N,
+        sampler_logps_N=micro.sampler_logps_N,
+        advantages_N=advantages_N,
+        policy_mask_N=micro.policy_mask_N,
+        kl_coefficient_B=micro.kl_coefficient_B if penalised and not in_reward else None,
+        kl_weights_N=None if config.kl.reduction == "as_policy" else weights(config.kl.reduction),
+        entropy_coefficient=entropy_coefficient,
+        drift_coefficient_N=micro.drift_N,
+    )
 
 
 def optimizer_step(
@@ -120,31 +186,63 @@ def optimizer_step(
 
 def update(
     policy: Policy,
+    reference: Policy | None,
     optimizer: torch.optim.Optimizer,
     groups: Sequence[TrainGroup],
     step: int,
-    temperature: float,
     config: TrainConfig,
     world: World,
-) -> dict[str, Metric]:
-    """All epochs and minibatches of one training step; the merged measurements of this rank.
+    entropy_coefficient: float = 0.0,
+) -> Updated:
+    """All epochs and minibatches of one training step.
 
     Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer.
     """
-    if config.objective.old_logps == "trainer":
-        groups = trainer_logps(policy, groups, temperature, config)
+    selects = config.entropy.train_top_share < 1.0 or config.entropy.covariance != "none"
+    rescored = config.objective.old_logps == "trainer" and not old_is_new(config)
+    if rescored or selects:
+        groups = with_trainer_logps(policy, groups, scoring_of(config), config.batch.micro_batch_tokens, rescored)
+    if reference is not None:
+        groups = with_reference_logps(reference, groups, scoring_of(config), config.batch.micro_batch_tokens)
     measured: list[dict[str, Metric]] = []
+    log_ratios: list[NDArray[np.float32]] = []
     updates = 0
     for index, minibatch in enumerate(minibatches(groups, config, step)):
         totals = count_step(minibatch, world)
-        if totals.sequences == 0:
+        if totals.tokens == 0:
             continue
-        parts = accumulate_gradient(policy, minibatch, totals, temperature, config)
-        measured += [_without_gap(part) for part in parts] if index > 0 else parts
+        if selects:
+            seed = derive_seed(config.run.seed, "covariance", step, index)
+            minibatch = with_selection(minibatch, config.entropy, seed, world)
+        if not acts_without_signal(config, entropy_coefficient):
+            # Without signal there is no gradient: such groups count in the denominators and are not forwarded.
+            minibatch = [group for group in minibatch if any(s.advantage != 0 for s in group.sequences)]
+        parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
+        measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
+        log_ratios += [part.log_ratios for part in parts]
         measured.append(optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, world))
         updates += 1
     merged = {name: _per_update(metric, updates) for name, metric in merge_metrics(measured).items()}
-    return {**merged, "optimizer/updates": Metric(updates, "max")}
+    ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)
+    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios)
+
+
+def _group_tokens(group: TrainGroup) -> list[int]:
+    """Trained tokens of the group, once for each of its sequences."""
+    lengths_G = torch.tensor([len(sequence.ids) for sequence in group.sequences], dtype=torch.int64)
+    trained_G = torch.tensor([sequence.trained for sequence in group.sequences])
+    total = group_token_totals(lengths_G, torch.zeros_like(lengths_G), 1, trained_G)
+    return [int(total)] * len(group.sequences)
+
+
+def _gap_and_entropy(scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
+    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
+    gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
+    return {
+        "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
+        "engine/logp_gap_max": Metric(gap_N.max(), "max"),
+        "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
+    }
 
 
 def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:
@@ -154,12 +252,3 @@ def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:
 def _per_update(metric: Metric, updates: int) -> Metric:
     """Losses add up over micro-batches and ranks; over the updates of a step their mean is what can be read."""
     return Metric(metric.value / updates, "sum", metric.weight) if metric.reduction == "sum" else metric
-
-
-def _engine_gap(logps_N: Tensor, sampler_logps_N: Tensor) -> dict[str, Metric]:
-    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
-    gap_N = (logps_N.detach() - sampler_logps_N).abs()
-    return {
-        "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
-        "engine/logp_gap_max": Metric(gap_N.max(), "max"),
-    }

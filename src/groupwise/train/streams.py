@@ -1,0 +1,120 @@
+"""What the sequences of a step are given before it: other log-probabilities, and what is picked out by entropy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupwise.config import EntropyOptions
+from groupwise.objective.mask import clip_cov_selected, kl_cov_selected, token_covariance, top_entropy_threshold
+from groupwise.policy.load import Policy
+from groupwise.policy.score import Scores, Scoring, score
+from groupwise.train.micro_batch import TrainGroup, TrainSequence, cut, to_micro_batch
+from groupwise.train.world import World
+
+
+def with_trainer_logps(
+    policy: Policy, groups: Sequence[TrainGroup], scoring: Scoring, micro_batch_tokens: int, replace_old: bool
+) -> list[TrainGroup]:
+    """A pass of the policy that sampled: its entropies and, if `replace_old`, its log-probabilities as `old_logps`."""
+
+    def note(sequence: TrainSequence, logps: Tensor, entropies: Tensor) -> TrainSequence:
+        old = logps.numpy() if replace_old else sequence.old_logps
+        return replace(sequence, old_logps=old, old_entropies=entropies.numpy())
+
+    return _scored(policy, groups, scoring, micro_batch_tokens, note)
+
+
+def with_reference_logps(
+    reference: Policy, groups: Sequence[TrainGroup], scoring: Scoring, micro_batch_tokens: int
+) -> list[TrainGroup]:
+    """A pass of the reference, for the groups that have a KL coefficient."""
+    penalised = [group for group in groups if group.kl_coefficient > 0]
+    # A stream is whole or absent within a micro-batch: groups without a penalty get the policy's own values, whose
+    # KL is multiplied by 0 anyway.
+    others = [
+        replace(group, sequences=tuple(replace(s, ref_logps=s.old_logps) for s in group.sequences))
+        for group in groups
+        if group.kl_coefficient == 0
+    ]
+
+    def note(sequence: TrainSequence, logps: Tensor, _: Tensor) -> TrainSequence:
+        return replace(sequence, ref_logps=logps.numpy())
+
+    return [*_scored(reference, penalised, scoring, micro_batch_tokens, note), *others]
+
+
+def _scored(
+    policy: Policy,
+    groups: Sequence[TrainGroup],
+    scoring: Scoring,
+    micro_batch_tokens: int,
+    note: Callable[[TrainSequence, Tensor, Tensor], TrainSequence],
+) -> list[TrainGroup]:
+    noted: list[TrainGroup] = []
+    for part in cut(groups, micro_batch_tokens):
+        micro = to_micro_batch(part, policy.device)
+        with torch.no_grad():
+            scores: Scores = score(policy, micro.packed, scoring, micro.kept)
+        lengths = micro.packed.lengths_B.tolist()
+        values = zip(scores.logps_N.cpu().split(lengths), scores.entropies_N.cpu().split(lengths), strict=True)
+        noted += [replace(g, sequences=tuple(note(s, *next(values)) for s in g.sequences)) for g in part]
+    return noted
+
+
+def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: int, world: World) -> list[TrainGroup]:
+    """Which tokens of one optimizer step the policy term acts on, by the entropies and covariances of the old policy.
+
+    Picked from all tokens of the optimizer step over all ranks, so that no division changes the choice.
+    """
+    sequences = [sequence for group in groups for sequence in group.sequences if sequence.trained]
+    lengths = [len(sequence.ids) for sequence in sequences]
+    own = slice_of(world, sum(lengths))
+    keep_N = np.ones(sum(lengths), dtype=bool)
+    drift_N = np.zeros(sum(lengths), dtype=np.float32)
+    if options.train_top_share < 1.0:
+        entropies = [s.old_entropies for s in sequences if s.old_entropies is not None]
+        everywhere_N = gathered(entropies, world)
+        threshold = float(top_entropy_threshold(everywhere_N, options.train_top_share))
+        keep_N &= (everywhere_N >= threshold).numpy()[own]
+    if options.covariance != "none":
+        logps_N = gathered([s.old_logps for s in sequences], world)
+        advantages_N = gathered([np.full(len(s.ids), s.advantage, dtype=np.float32) for s in sequences], world)
+        covariance_N = token_covariance(logps_N.double(), advantages_N.double())
+        if options.covariance == "clip_cov":
+            generator = torch.Generator().manual_seed(seed)
+            picked_N = clip_cov_selected(
+                covariance_N, options.covariance_share, options.clip_cov_low, options.clip_cov_high, generator
+            )
+            keep_N &= ~picked_N.numpy()[own]
+        else:
+            picked_N = kl_cov_selected(covariance_N, options.covariance_share)
+            drift_N[picked_N.numpy()[own]] = options.kl_cov_coefficient
+    ends = np.cumsum(lengths, dtype=np.int64)[:-1]
+    picked = dict(
+        zip(map(id, sequences), zip(np.split(keep_N, ends), np.split(drift_N, ends), strict=True), strict=True)
+    )
+
+    def note(sequence: TrainSequence) -> TrainSequence:
+        size = len(sequence.ids)
+        keep, drift = picked.get(id(sequence), (np.zeros(size, dtype=bool), np.zeros(size, dtype=np.float32)))
+        return replace(sequence, policy_mask=keep, drift=drift if options.covariance == "kl_cov" else None)
+
+    return [replace(group, sequences=tuple(map(note, group.sequences))) for group in groups]
+
+
+def slice_of(world: World, own_tokens: int) -> slice:
+    """Where this rank's tokens are among those of all ranks."""
+    counts = [int(count) for count in world.gather(own_tokens)]
+    start = sum(counts[: world.rank])
+    return slice(start, start + own_tokens)
+
+
+def gathered(arrays: Sequence[NDArray[np.float32]], world: World) -> Tensor:
+    """The values of all ranks end to end, in the order of the ranks."""
+    own = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.float32)
+    parts = world.gather(own.tolist()) if world.size > 1 else [own]
+    return torch.from_numpy(np.concatenate([np.asarray(part, dtype=np.float32) for part in parts]))
