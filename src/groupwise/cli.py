@@ -49,9 +49,12 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model. Without arguments: the bundled model on generated arithmetic, with the recipe `demo`."""
+    from groupwise.errors import UsageError
     from groupwise.train import main
 
     given = arguments or []
+    if resume is not None and dry_run:
+        raise UsageError("--dry-run plans a new run; it cannot be combined with --resume")
     reporter = console_reporter(as_json)
     if resume is not None:
         summary = main.resume_run(resume, given, reporter)

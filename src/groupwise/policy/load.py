@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
@@ -19,7 +20,7 @@ from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
 
 BUNDLED = "bundled"
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def load_policy(
     elif source.is_dir():
         model, tokenizer = _from_folder(source)
     elif HUB_ID.fullmatch(path):
-        model, tokenizer = _from_pretrained(path, path)
+        model, tokenizer = _from_pretrained(path, "there is no folder '{}', and as the id of a model on the hub it")
     else:
         raise DataError(
             f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
@@ -137,17 +138,28 @@ def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         raise DataError(f"'{folder}' has no weights: expected *.safetensors.{found}")
     if not files & {"tokenizer.json", "tokenizer_config.json", "tokenizer.model"}:
         raise DataError(f"'{folder}' has no tokenizer: expected tokenizer.json or tokenizer.model")
-    return _from_pretrained(str(folder), str(folder))
+    return _from_pretrained(str(folder), "the model '{}'")
 
 
-def _from_pretrained(path: str, shown: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    subject = subject.format(path)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, attn_implementation=IMPLEMENTATION, use_safetensors=True
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=torch.float32,
+            attn_implementation=IMPLEMENTATION,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise DataError(f"the model '{shown}' cannot be loaded: {_first_line(error)}") from error
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{subject} cannot be loaded: {_first_line(error)}") from error
+    # Left alone, transformers draws them at random and goes on.
+    if loaded["missing_keys"]:
+        missing = sorted(loaded["missing_keys"])
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"{subject} cannot be loaded: its files lack the weights {shown}")
     return model, tokenizer
 
 

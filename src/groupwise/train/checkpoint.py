@@ -7,7 +7,6 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -46,13 +45,11 @@ def save_checkpoint(
     moved_reference: Policy | None,
     optimizer: torch.optim.Optimizer,
     state: TrainState,
-    context: dict[str, Any],
     keep: int,
 ) -> Path:
     """Write the checkpoint of `state.step` and remove all but the newest `keep`.
 
     `moved_reference` is the reference where it is no longer the policy that the run began with.
-    `context` is what a resumed run has to agree on, such as the fingerprint of the problems and the thread count.
     """
     path = folder / f"step_{state.step:06d}"
     if path.exists() and _fault(path) is not None:
@@ -63,7 +60,7 @@ def save_checkpoint(
             save_file(_optimizer_tensors(policy, optimizer), aside / OPTIMIZER)
             if moved_reference is not None:
                 save_file(_named_weights(moved_reference), aside / REFERENCE)
-            (aside / STATE).write_text(json.dumps({"state": asdict(state), "context": context}, indent=2) + "\n")
+            (aside / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
             digests = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
             (aside / MANIFEST).write_text(json.dumps({"format": FORMAT, "sha256": digests}, indent=2) + "\n")
     for old in list_checkpoints(folder)[:-keep]:
@@ -76,11 +73,13 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step_*") if (path / MANIFEST).is_file())
 
 
-def newest_sound_checkpoint(folder: Path) -> tuple[Path, list[str]]:
+def newest_sound_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint whose files are what was written, and why newer ones were passed over.
 
+    None if none was written yet: such a run goes on from its beginning.
+
     Raises:
-        DataError: if there is none.
+        DataError: if there are checkpoints, but every one is damaged.
     """
     rejected: list[str] = []
     for path in reversed(list_checkpoints(folder)):
@@ -88,14 +87,9 @@ def newest_sound_checkpoint(folder: Path) -> tuple[Path, list[str]]:
         if fault is None:
             return path, rejected
         rejected.append(f"{path.name}: {fault}")
-    found = "; ".join(rejected) or "there is none"
-    raise DataError(f"no usable checkpoint in '{folder}' ({found})")
-
-
-def read_context(path: Path) -> dict[str, Any]:
-    """What was stored as `context`."""
-    context: dict[str, Any] = json.loads((path / STATE).read_text())["context"]
-    return context
+    if rejected:
+        raise DataError(f"every checkpoint in '{folder}' is damaged ({'; '.join(rejected)})")
+    return None, []
 
 
 def load_checkpoint(
@@ -120,7 +114,7 @@ def load_checkpoint(
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
         if stored:
             optimizer.state[weight] = stored
-    stated = json.loads((path / STATE).read_text())["state"]
+    stated = json.loads((path / STATE).read_text())
     return TrainState(**{field.name: stated[field.name] for field in fields(TrainState)})
 
 
@@ -147,7 +141,7 @@ def _fault(path: Path) -> str | None:
                 return f"{name} is missing"
             if _sha256(path / name) != digest:
                 return f"{name} is damaged"
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its manifest cannot be read ({type(error).__name__})"
     return None
 

@@ -189,6 +189,5 @@ def checkpoint(run: Run) -> None:
             moved,
             run.optimizer,
             run.state,
-            run.context,
             run.config.run.keep_checkpoints,
         )

@@ -13,7 +13,7 @@ from groupwise.config_checks import contradictions
 from groupwise.errors import DataError, UsageError
 from groupwise.policy.load import load_policy, save_model
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint, read_context
+from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
 from groupwise.train.files import folder_aside, remove_tree
 from groupwise.train.loop import Run, train
 from groupwise.train.measure import Measurement, measure_all
@@ -21,7 +21,7 @@ from groupwise.train.reference import fingerprint_weights
 from groupwise.train.report import ConsoleReporter
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
-from groupwise.train.tables import summary_table
+from groupwise.train.tables import measurement_table, summary_table
 
 # What a resumed run may change: how long it is and what it writes, but nothing that enters the numbers of a step.
 RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps")
@@ -32,11 +32,14 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
     config = compose_train_config(arguments)
     for finding in contradictions(config):
         reporter.note(f"{finding.level}: {finding.message}")
+    if config.run.output and not dry_run:
+        RunFolder.refuse_existing(Path(config.run.output))
     prepared = prepare(config, reporter, threads=0)
     if dry_run:
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.config.write_text(dump_config(config), encoding="utf-8")
+    folder.write_context(prepared.context)
     state = TrainState(entropy_coefficient=config.entropy.coefficient)
     run = assemble(config, prepared, folder, state, reporter)
     return _train_and_finish(run, reporter)
@@ -56,23 +59,28 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
             )
     folder = RunFolder.existing(path)
     config = compose_train_config([str(folder.config), *overrides])
+    if folder.summary.is_file() and not overrides:
+        summary = folder.read_summary()
+        if summary["steps"] >= config.run.steps:
+            reporter.note(f"the run in '{path}' is complete; raise run.steps to go on")
+            return summary
+    context = folder.read_context()
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:
         reporter.note(f"passed over a checkpoint: {reason}")
-    context = read_context(checkpoint)
     prepared = prepare(config, reporter, threads=context["threads"])
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot go on as the same run")
     if prepared.context["torch"] != context["torch"]:
         reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
-    state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
+    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    if checkpoint is not None:
+        state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
     folder.truncate_after(state.step)
     folder.config.write_text(dump_config(config), encoding="utf-8")
     run = assemble(config, prepared, folder, state, reporter)
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
-    if state.step >= config.run.steps and folder.summary.is_file():
-        reporter.note(f"the run in '{path}' is complete at step {state.step}; raise run.steps to go on")
     return _train_and_finish(run, reporter)
 
 
@@ -97,6 +105,8 @@ def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | N
 def _save_final_model(run: Run) -> None:
     aside = run.folder.path / ".model.old"
     if run.folder.model.exists():
+        # Left by a process that was killed here.
+        remove_tree(aside)
         run.folder.model.rename(aside)
     with folder_aside(run.folder.model) as folder:
         save_model(run.policy, folder)
@@ -110,7 +120,7 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
     if run.eval_problems:
         reporter.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
         after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
-        before = _measure_initial(run)
+        before = _measure_initial(run, reporter)
     return {
         "groupwise": __version__,
         "run": str(run.folder.path),
@@ -129,11 +139,12 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
     }
 
 
-def _measure_initial(run: Run) -> dict[str, Measurement]:
+def _measure_initial(run: Run, reporter: ConsoleReporter) -> dict[str, Measurement]:
     """The same measurement of the weights that the run began with, loaded again from where they came."""
     policy = load_policy(run.config.model.path, run.config.model.compute_dtype)
     if fingerprint_weights(policy) != run.context["initial_weights"]:
-        raise DataError(f"'{run.config.model.path}' is no longer the model that the run began with")
+        reporter.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
+        return {}
     engine = InProcessEngine(policy, run.config.sampling.engine_batch_sequences)
     return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
 
@@ -147,8 +158,10 @@ def peak_memory_bytes() -> int:
 def print_summary(summary: dict[str, Any]) -> None:
     """The summary as a table, with where everything is."""
     console = Console()
-    if summary["after"]:
+    if summary["before"]:
         console.print(summary_table(summary))
+    elif summary["after"]:
+        console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
     minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
     console.print(
         f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "

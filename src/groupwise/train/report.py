@@ -125,7 +125,11 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
         ("accuracy", show("reward/correctness/mean", "{:.1f} %", 100)),
         ("format", show("reward/format/mean", "{:.1f} %", 100)),
         ("entropy", show("policy/entropy", "{:.3f}")),
-        ("all right/wrong", f"{show('groups/all_right', '{:.0f}', 100)}/{show('groups/all_wrong', '{:.0f} %', 100)}"),
+        (
+            "no signal",
+            f"{show('groups/no_signal', '{:.0f} %', 100)} "
+            f"({show('groups/all_right', '{:.0f}', 100)} right, {show('groups/all_wrong', '{:.0f}', 100)} wrong)",
+        ),
         ("accepted", f"{100 * accept_rate:.0f} %"),
         (
             "tokens",
@@ -143,7 +147,10 @@ def panel(recent: deque[dict[str, Any]], total: int, eta_seconds: float, folder:
     for left, right in zip(shown[::2], shown[1::2], strict=True):
         table.add_row(Text(left[0], style="dim"), left[1], Text(right[0], style="dim"), right[1])
     head = Text(f"step {step}/{total}   eta {clock(eta_seconds)}")
-    body = Group(head, ProgressBar(total=total, completed=step, width=48), table)
+    # By itself the bar does not end its line.
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=total, completed=step, width=48))
+    body = Group(head, bar, table)
     return Panel(body, title="groupwise train", subtitle=f"{folder}  (mean of {len(recent)} steps)", width=76)
 
 

@@ -23,6 +23,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.yaml"
+        self.context = path / "context.json"
         self.metrics = path / "metrics.jsonl"
         self.rollouts = path / "rollouts"
         self.checkpoints = path / "checkpoints"
@@ -37,11 +38,7 @@ class RunFolder:
             UsageError: if `output` exists and is not an empty folder, or cannot be made.
         """
         path = Path(output) if output else _free(Path("runs"), name)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(
-                f"'{path}' exists already and is not overwritten: choose another run.output, remove it, or go on with "
-                f"it by `groupwise train --resume {path}`"
-            )
+        RunFolder.refuse_existing(path)
         folder = RunFolder(path)
         try:
             for part in (folder.rollouts, folder.checkpoints):
@@ -49,6 +46,15 @@ class RunFolder:
         except OSError as error:
             raise UsageError(f"the run folder '{path}' cannot be made: {error.strerror}") from error
         return folder
+
+    @staticmethod
+    def refuse_existing(path: Path) -> None:
+        """Raises UsageError if `path` exists and is not an empty folder."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(
+                f"'{path}' exists already and is not overwritten: choose another run.output, remove it, or go on with "
+                f"it by `groupwise train --resume {path}`"
+            )
 
     @staticmethod
     def existing(path: str) -> "RunFolder":
@@ -80,6 +86,22 @@ class RunFolder:
             if int(file.stem.removeprefix("step_")) > step:
                 file.unlink()
 
+    def write_context(self, context: dict[str, Any]) -> None:
+        """What a resumed run has to agree on."""
+        write_json(self.context, context)
+
+    def read_context(self) -> dict[str, Any]:
+        """What was written by `write_context`.
+
+        Raises:
+            DataError: if it is not there.
+        """
+        return _read_json(self.context)
+
+    def read_summary(self) -> dict[str, Any]:
+        """What was written by `write_summary`."""
+        return _read_json(self.summary)
+
     def write_rollouts(self, step: int, rows: Iterable[dict[str, Any]]) -> None:
         """All completions of a step, one a line."""
         text = "".join(json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
@@ -98,6 +120,14 @@ def finite(value: Any) -> Any:
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
+    return value
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read, so that the run cannot go on: {error}") from error
     return value
 
 

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from groupwise.config import TrainConfig
+from groupwise.policy.check import check_scoring
 from groupwise.policy.load import load_policy
 from groupwise.policy.prompt import PromptRenderer
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.rollout.sampling import derive_seed
-from groupwise.tasks.problem import Message
+from groupwise.tasks.problem import Message, Problem
 from groupwise.train.grade import Grader
 from groupwise.train.measure import measure_all
-from groupwise.train.setup import check_prompts, eval_problems
+from groupwise.train.setup import check_answers, check_prompts, eval_problems
 from groupwise.train.threads import choose_threads
 
 
@@ -21,6 +22,8 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     problems = eval_problems(config.problems)
     policy = load_policy(config.model.path, config.model.compute_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
+    check_scoring(policy)
+    check_answers(problems, config.rewards.answer)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
@@ -50,7 +53,11 @@ def sample(
     """Answers of the configured model to one question."""
     policy = load_policy(config.model.path, config.model.compute_dtype)
     choose_threads(config.run.threads, policy.model.config.hidden_size)
-    prompt = PromptRenderer(policy.tokenizer, config.prompt).render((Message("user", question),))
+    check_scoring(policy)
+    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    problem = Problem("the question", (Message("user", question),), answer="")
+    check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
+    prompt = renderer.render(problem.messages)
     seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
     sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)

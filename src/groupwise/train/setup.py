@@ -72,12 +72,21 @@ def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Pol
     """Render every problem; the longest prompt in tokens.
 
     Raises:
-        DataError: naming the problems that do not fit into the context together with their completions.
+        DataError: naming the problems that do not fit into the context together with their completions, or one with
+            a token that the model has no embedding for.
     """
     longest, too_long = 0, []
+    vocabulary = policy.model.get_input_embeddings().num_embeddings
     for problem in problems:
-        tokens = len(renderer.render(problem.messages).ids)
+        ids = renderer.render(problem.messages).ids
+        tokens = len(ids)
         longest = max(longest, tokens)
+        if tokens and (highest := int(ids.max())) >= vocabulary:
+            raise DataError(
+                f"{problem.source or problem.id}: the prompt has the token {highest} "
+                f"({policy.tokenizer.convert_ids_to_tokens(highest)!r}), and the model knows only {vocabulary}: "
+                "tokenizer and model do not belong together"
+            )
         if tokens + max_new_tokens > policy.max_context_tokens:
             too_long.append(f"{problem.source or problem.id}: {tokens} tokens")
     if too_long:

@@ -33,18 +33,19 @@ def with_reference_logps(
 ) -> list[TrainGroup]:
     """A pass of the reference, for the groups that have a KL coefficient."""
     penalised = [group for group in groups if group.kl_coefficient > 0]
-    # A stream is whole or absent within a micro-batch: groups without a penalty get the policy's own values, whose
-    # KL is multiplied by 0 anyway.
-    others = [
-        replace(group, sequences=tuple(replace(s, ref_logps=s.old_logps) for s in group.sequences))
-        for group in groups
-        if group.kl_coefficient == 0
-    ]
 
     def note(sequence: TrainSequence, logps: Tensor, _: Tensor) -> TrainSequence:
         return replace(sequence, ref_logps=logps.numpy())
 
-    return [*_scored(reference, penalised, scoring, micro_batch_tokens, note), *others]
+    scored = iter(_scored(reference, penalised, scoring, micro_batch_tokens, note))
+    # A stream is whole or absent within a micro-batch: groups without a penalty get the policy's own values, whose
+    # KL is multiplied by 0 anyway.
+    return [
+        next(scored)
+        if group.kl_coefficient > 0
+        else replace(group, sequences=tuple(replace(s, ref_logps=s.old_logps) for s in group.sequences))
+        for group in groups
+    ]
 
 
 def _scored(
@@ -54,15 +55,17 @@ def _scored(
     micro_batch_tokens: int,
     note: Callable[[TrainSequence, Tensor, Tensor], TrainSequence],
 ) -> list[TrainGroup]:
-    noted: list[TrainGroup] = []
+    noted: dict[int, TrainSequence] = {}
     for part in cut(groups, micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
         with torch.no_grad():
             scores: Scores = score(policy, micro.packed, scoring, micro.kept)
         lengths = micro.packed.lengths_B.tolist()
         values = zip(scores.logps_N.cpu().split(lengths), scores.entropies_N.cpu().split(lengths), strict=True)
-        noted += [replace(g, sequences=tuple(note(s, *next(values)) for s in g.sequences)) for g in part]
-    return noted
+        # `cut` sorts and divides groups; what comes back are the groups as they were, so that neither minibatches nor
+        # the tokens of a group depend on the size of a micro-batch.
+        noted |= {id(s): note(s, *next(values)) for g in part for s in g.sequences}
+    return [replace(g, sequences=tuple(noted[id(s)] for s in g.sequences)) for g in groups]
 
 
 def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: int, world: World) -> list[TrainGroup]:
