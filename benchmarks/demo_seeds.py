@@ -44,8 +44,10 @@ def main(seeds: list[int]) -> None:
     minutes = [summary["training_wall_seconds"] / 60 for summary in summaries]
     (FOLDER / "seeds.json").write_text(json.dumps({"seeds": seeds, "rows": rows, "minutes": minutes}, indent=2) + "\n")
 
-    print(f"| {summaries[0]['after']['greedy']['accuracy']['n']} unseen problems | before | after: mean ± spread "
-          f"({', '.join(f'seed {seed}' for seed in seeds)}) |")
+    print(
+        f"| {summaries[0]['after']['greedy']['accuracy']['n']} unseen problems | before | after: mean ± spread "
+        f"({', '.join(f'seed {seed}' for seed in seeds)}) |"
+    )
     print("|---|---|---|")
     for label, row in rows.items():
         mean = statistics.mean(row["after"])

@@ -5,6 +5,7 @@ docs/evidence.md with all numbers. Finished runs are kept in build/evidence/ and
 """
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -16,18 +17,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from groupwise.compose import compose_train_config
+from groupwise.policy.load import load_policy
+from groupwise.policy.prompt import PromptRenderer
+from groupwise.rollout.engine import SamplingParams
+from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.train.grade import Grader
+from groupwise.train.measure import Measurement, measure
+from groupwise.train.setup import eval_problems
+
 FOLDER = Path("build/evidence")
 DOC = Path("docs/evidence.md")
 SEEDS = (0, 1, 2)
+EVAL_PROBLEMS, EVAL_SAMPLES = 384, 4
 
 COMMON = [
-    "demo",
-    "run.steps=60",
+    "run.steps=40",
     "run.threads=1",
     "run.checkpoint_every_steps=0",
     "run.rollouts_every_steps=0",
-    "problems.eval_problems=256",
-    "problems.eval_samples_per_prompt=4",
+    "problems.eval_problems=0",
     "optimizer.schedule=constant",
     "optimizer.final_lr_fraction=0.0",
     "batch.epochs_per_step=1",
@@ -36,6 +47,33 @@ HOT = ["optimizer.lr=2e-3", "batch.epochs_per_step=4", "batch.minibatches_per_st
 EPOCHS = ["batch.epochs_per_step=4"]
 SEED_KL = ["kl.estimator=k1", "kl.importance=none", "kl.reduction=sequence_mean_token_sum"]
 
+# A recipe's own sizes are for a cluster: these put all recipes on the same work, with several updates per step.
+RECIPE_SIZES = [
+    "sampling.max_new_tokens=64",
+    "batch.prompts_per_step=16",
+    "batch.samples_per_prompt=8",
+    "batch.minibatches_per_step=2",
+    "batch.epochs_per_step=2",
+    "rewards.correctness_weight=1.0",
+    "rewards.format_weight=0.2",
+    "rewards.overlong_buffer_tokens=0",
+    "optimizer.lr=6e-4",
+    "optimizer.warmup_steps=3",
+]
+RECIPES = (
+    "grpo",
+    "dr_grpo",
+    "dapo",
+    "gspo",
+    "cispo",
+    "gdpo",
+    "olmo3",
+    "deepseek_v32",
+    "seed_olmo3",
+    "seed_deepseek_v32",
+)
+
+# A name without "=" is a recipe, which comes before the common options.
 VARIANTS: dict[str, list[str]] = {
     "base": [],
     "hot, no clip": [*HOT, "objective.surrogate=reinforce", "objective.clip_low=0.2", "objective.clip_high=0.28"],
@@ -47,8 +85,6 @@ VARIANTS: dict[str, list[str]] = {
     "4 epochs, printed KL 0.001": [*EPOCHS, *SEED_KL, "kl.coefficient=0.001"],
     "4 epochs, r·k3 0.02": [*EPOCHS, "kl.coefficient=0.02"],
     "4 epochs, r·k3 0.001": [*EPOCHS, "kl.coefficient=0.001"],
-    "4 epochs, KL in the reward 0.02": [*EPOCHS, "kl.coefficient=0.02", "kl.placement=reward"],
-    "format weight 0": ["rewards.format_weight=0.0"],
     "format weight 0.1": ["rewards.format_weight=0.1"],
     "format weight 1": ["rewards.format_weight=1.0"],
     "format weight 1, conditional": ["rewards.format_weight=1.0", "rewards.format_when=correct"],
@@ -65,7 +101,15 @@ VARIANTS: dict[str, list[str]] = {
         "objective.clip_low=3e-4",
         "objective.clip_high=4e-4",
     ],
+    **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
 }
+
+
+def arguments_of(variant: str) -> list[str]:
+    """The command line of a variant."""
+    recipes = [option for option in VARIANTS[variant] if "=" not in option]
+    options = [option for option in VARIANTS[variant] if "=" in option]
+    return ["demo", *recipes, *COMMON, *options]
 
 
 @dataclass(frozen=True)
@@ -83,17 +127,31 @@ CLAIMS = [
     Claim("A clip of 10 does so too", "hot, PPO clip 10", "hot, no clip"),
     Claim("PPO's minimum is safer than the printed maximum", "hot, PPO clip 0.2/0.28", "hot, printed clip 0.2/0.28"),
     Claim("KL 0.02 in the printed form harms", "4 epochs", "4 epochs, printed KL 0.02"),
-    Claim("KL 0.001 in the printed form harms less than 0.02", "4 epochs, printed KL 0.001", "4 epochs, printed KL 0.02"),
+    Claim(
+        "KL 0.001 in the printed form harms less than 0.02", "4 epochs, printed KL 0.001", "4 epochs, printed KL 0.02"
+    ),
     Claim("A sound KL of 0.02 harms less than the printed one", "4 epochs, r·k3 0.02", "4 epochs, printed KL 0.02"),
     Claim("No KL is better than a sound KL of 0.02", "4 epochs", "4 epochs, r·k3 0.02"),
     Claim("A format weight of 1 harms correctness against 0.1", "format weight 0.1", "format weight 1"),
-    Claim("Paying the format only beside a right answer helps at weight 1", "format weight 1, conditional", "format weight 1"),
+    Claim(
+        "Paying the format only beside a right answer helps at weight 1",
+        "format weight 1, conditional",
+        "format weight 1",
+    ),
     Claim("Not dividing by the group's deviation is better", "base", "group std"),
     Claim("Active sampling is better at equal steps", "base", "no refill"),
-    Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "sampled_per_token"),
+    Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "gain_per_100k_tokens"),
     Claim("Filtering groups without signal is better than keeping them", "no refill", "no filter"),
     Claim("Token-level is better than sequence-level averaging", "base", "sequence mean of token means"),
     Claim("Averaging is better than summing over a sequence", "base", "sequence mean of sums"),
+    Claim("The printed OLMo 3 recipe is better than GRPO as published", "recipe seed_olmo3", "recipe grpo"),
+    Claim("OLMo 3's own recipe is better than the printed one", "recipe olmo3", "recipe seed_olmo3"),
+    Claim(
+        "The printed DeepSeek-V3.2 recipe is better than GRPO as published", "recipe seed_deepseek_v32", "recipe grpo"
+    ),
+    Claim(
+        "DeepSeek-V3.2's own recipe is better than the printed one", "recipe deepseek_v32", "recipe seed_deepseek_v32"
+    ),
     Claim("Token ratios are better than sequence products", "4 epochs", "4 epochs, sequence-product ratio"),
 ]
 
@@ -102,7 +160,7 @@ def run(variant: str, seed: int) -> dict[str, Any]:
     """Train one variant with one seed, unless it is done already; its measures in shares."""
     folder = FOLDER / f"{list(VARIANTS).index(variant):02d}-{seed}"
     result = folder.with_suffix(".json")
-    stated = {"variant": variant, "arguments": [*COMMON, *VARIANTS[variant]], "seed": seed}
+    stated = {"variant": variant, "arguments": arguments_of(variant), "seed": seed}
     if result.is_file() and json.loads(result.read_text())["stated"] == stated:
         measures: dict[str, Any] = json.loads(result.read_text())["measures"]
         return measures
@@ -121,72 +179,100 @@ def run(variant: str, seed: int) -> dict[str, Any]:
 
 
 def measures_of(folder: Path) -> dict[str, Any]:
-    """What a finished run is compared by."""
+    """What a finished run is compared by: its model on unseen problems, and its metrics."""
     summary = json.loads((folder / "summary.json").read_text())
+    greedy, sampled = accuracies_of(str(folder / "model"))
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    accuracies = [line["reward/correctness/mean"] for line in lines if "reward/correctness/mean" in line]
-    sampled = summary["after"]["sampled"]["accuracy"]["value"]
-    gain = sampled - summary["before"]["sampled"]["accuracy"]["value"]
     return {
-        "sampled": sampled,
-        "greedy": summary["after"]["greedy"]["accuracy"]["value"],
-        "format": summary["after"]["sampled"]["format_rate"]["value"],
-        "best_step": max(accuracies),
+        "sampled": sampled.accuracy.value,
+        "greedy": greedy.accuracy.value,
+        "format": sampled.format_rate.value,
         "entropy": statistics.mean(line["policy/entropy"] for line in lines[-5:] if "policy/entropy" in line),
         "sampled_tokens": summary["sampled_tokens"],
-        "sampled_per_token": gain / summary["sampled_tokens"] * 1e5,
+        "gain_per_100k_tokens": (sampled.accuracy.value - start_accuracy()) / summary["sampled_tokens"] * 1e5,
     }
 
 
+@functools.cache
+def start_accuracy() -> float:
+    """Sampled accuracy of the bundled model."""
+    return accuracies_of("bundled")[1].accuracy.value
+
+
+def accuracies_of(model: str) -> tuple[Measurement, Measurement]:
+    """Greedy, and sampled at temperature 1."""
+    config = compose_train_config(["demo", f"problems.eval_problems={EVAL_PROBLEMS}"])
+    policy = load_policy(model)
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
+    problems = eval_problems(config.problems)
+
+    def at(temperature: float, samples: int) -> Measurement:
+        sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids)
+        return measure(policy, engine, renderer, grader, problems, sampling, samples, seed=0)
+
+    return at(0.0, 1), at(1.0, EVAL_SAMPLES)
+
+
+# Two-sided 5 % of Student's t with two degrees of freedom: three seeds can show large effects only.
+STUDENT_T = 4.3
+
+HEAD = """# What shows on the bundled model
+
+Made by `python benchmarks/evidence.py`: {seeds} seeds, 40 steps of 16 problems × 8 samples from the bundled model, measured
+on {problems} unseen problems × {samples} samples at temperature 1. One small model on one kind of problem: what does not
+show here may show elsewhere, and the other way round. A claim *shows* where the mean difference over seeds is more than
+{student_t} standard errors, the two-sided 5 % of Student's t for three seeds; with so few, only large effects can.
+
+| claim | compared | difference in sampled accuracy, points | verdict |
+|---|---|---|---|
+"""
+
+VARIANTS_HEAD = """
+## All variants
+
+Mean ± standard deviation over seeds. Base: token mean, clip 0.2/0.28, no KL, no division by the deviation, format weight
+0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 2e-3, 4 epochs × 2 minibatches, no clipping of the
+gradient. *Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs × 2 minibatches.
+
+| variant | sampled % | greedy % | format % | entropy, nats | tokens sampled, thousands |
+|---|---|---|---|---|---|
+"""
+
+
 def verdict(claim: Claim, results: dict[str, list[dict[str, Any]]]) -> tuple[str, float, float]:
-    """Whether the claim shows, the mean difference, and its standard error over seeds (the same seeds on both sides)."""
+    """Whether the claim shows, the mean difference, and its standard error over seeds (the same ones on both sides)."""
     pairs = zip(results[claim.better], results[claim.worse], strict=True)
     differences = [better[claim.measure] - worse[claim.measure] for better, worse in pairs]
     mean = statistics.mean(differences)
     error = statistics.stdev(differences) / math.sqrt(len(differences))
-    # Student's t for two degrees of freedom would ask for 4.3 errors; three seeds show large effects only.
-    word = "shows" if mean > 4.3 * error else "shows the opposite" if mean < -4.3 * error else "does not show"
-    return word, mean, error
+    if abs(mean) <= STUDENT_T * error:
+        return "does not show", mean, error
+    return ("shows" if mean > 0 else "shows the opposite"), mean, error
 
 
 def document(results: dict[str, list[dict[str, Any]]]) -> str:
     """The whole of docs/evidence.md."""
-    seeds = len(next(iter(results.values())))
-    lines = [
-        "# What shows on the bundled model",
-        "",
-        f"Made by `python benchmarks/evidence.py`: {seeds} seeds, 60 steps of 16 problems × 8 samples from the bundled",
-        "model, measured on 256 unseen problems × 4 samples. One small model on one kind of problem: what does not show here",
-        "may show elsewhere, and the other way round. A claim *shows* when the mean difference over seeds is more than 4.3",
-        "standard errors (two-sided 5 % of Student's t with three seeds), so that only large effects can.",
-        "",
-        "| claim | compared | difference in sampled accuracy, points | verdict |",
-        "|---|---|---|---|",
-    ]
+    text = HEAD.format(seeds=len(SEEDS), problems=EVAL_PROBLEMS, samples=EVAL_SAMPLES, student_t=STUDENT_T)
     for claim in CLAIMS:
         word, mean, error = verdict(claim, results)
-        scale, unit = (100, "") if claim.measure == "sampled" else (100, " per 100,000 tokens")
-        lines.append(
-            f"| {claim.text} | {claim.better} – {claim.worse} | {scale * mean:+.1f} ± {scale * error:.1f}{unit} | {word} |"
-        )
-    lines += [
-        "",
-        "## All variants",
-        "",
-        "Mean ± standard deviation over seeds. Base: DAPO's token loss and clip, no KL, no division by the deviation, format",
-        "weight 0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 2e-3, 4 epochs × 2 minibatches,",
-        "no gradient clipping.",
-        "",
-        "| variant | sampled % | greedy % | format % | entropy, nats | tokens sampled |",
-        "|---|---|---|---|---|---|",
-    ]
+        unit = "" if claim.measure == "sampled" else " per 100,000 tokens"
+        compared = f"{claim.better} – {claim.worse}"
+        text += f"| {claim.text} | {compared} | {100 * mean:+.1f} ± {100 * error:.1f}{unit} | {word} |\n"
+    text += VARIANTS_HEAD
     for variant, runs in results.items():
         cells = [spread([run[key] for run in runs], 100, 1) for key in ("sampled", "greedy", "format")]
-        cells += [spread([run["entropy"] for run in runs], 1, 3), spread([run["sampled_tokens"] for run in runs], 1e-3, 0) + " k"]
-        lines.append(f"| {variant} | {' | '.join(cells)} |")
-    lines += ["", "The options of each variant:", ""]
-    lines += [f"- {variant}: `{' '.join(options) or 'as the base'}`" for variant, options in VARIANTS.items()]
-    return "\n".join(lines) + "\n"
+        cells += [
+            spread([run["entropy"] for run in runs], 1, 3),
+            spread([run["sampled_tokens"] for run in runs], 1e-3, 0),
+        ]
+        text += f"| {variant} | {' | '.join(cells)} |\n"
+    text += "\nThe options of each variant, beside those of all (" + f"`{' '.join(COMMON)}`):\n\n"
+    for variant in results:
+        options = " ".join(VARIANTS[variant]) or "none"
+        text += f"- {variant}: `{options}`\n"
+    return text
 
 
 def spread(values: list[float], scale: float, digits: int) -> str:
@@ -200,6 +286,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time, each on one thread")
     jobs = parser.parse_args().jobs
     FOLDER.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
     with ThreadPoolExecutor(jobs) as pool:
         pending = {(variant, seed): pool.submit(run, variant, seed) for seed in SEEDS for variant in VARIANTS}
         results = {variant: [pending[variant, seed].result() for seed in SEEDS] for variant in VARIANTS}

@@ -225,8 +225,9 @@ def test_all_errors_at_once_each_with_its_line(write: Write) -> None:
         f"{path}:8: batch.prompts_per_step: found the number 20.0, expected an integer of at least 1; write 20",
         f"{path}:9: batch.epochs_per_step: found true, expected an integer of at least 1",
         f"{path}:10: objective.reduction: found the text 'token_men', expected one of token_mean, "
-        "sequence_mean_token_mean, sequence_mean_token_sum, constant_length; did you mean token_mean?",
-        f"{path}:11: advantage.scale: found nothing (null), expected one of none, group_std",
+        "sequence_mean_token_mean, sequence_mean_token_sum, constant_length, group_token_mean; did you mean "
+        "token_mean?",
+        f"{path}:11: advantage.scale: found nothing (null), expected one of none, group_std, batch_std",
         f"{path}:11: advantage.std_ddof: found the integer 2, expected one of 0, 1",
         f"{path}:12: model.path: found the integer 3, expected text; put it in quotes",
         f"{path}:15: prompt.examples[0].answer: found the integer 3, expected text; put it in quotes",
@@ -365,7 +366,7 @@ def test_options_are_described() -> None:
     assert rows["optimizer.lr"].doc == "Peak learning rate."
     assert rows["batch.samples_per_prompt"].type == "an integer of at least 1"
     assert rows["optimizer.final_lr_fraction"].type == "a number of at least 0 and at most 1"
-    assert rows["advantage.scale"].type == "one of none, group_std"
+    assert rows["advantage.scale"].type == "one of none, group_std, batch_std"
     assert rows["active_sampling.refill"].type == "true or false"
     assert rows["problems.columns.answer"].type == "text"
     assert rows["prompt.examples"].type == "a list, each entry a section with the keys problem, answer"

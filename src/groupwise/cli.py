@@ -124,15 +124,31 @@ def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:
 
 @app.command()
 def recipes(as_json: Json = False) -> None:
-    """List the recipes."""
-    from groupwise.compose import list_recipes
+    """List the recipes with the numbers of their techniques."""
+    from groupwise.explain import report
 
-    found = list_recipes()
     if as_json:
-        print_json([recipe._asdict() for recipe in found])
+        print_json(report.describe_recipes())
     else:
-        for recipe in found:
-            typer.echo(f"{recipe.name:<18} {recipe.summary}")
+        typer.echo("\n".join(report.recipe_lines()))
+
+
+@app.command()
+def explain(arguments: ConfigArguments = None, as_json: Json = False) -> None:
+    """Explain a configuration: its equation, its techniques, what they cost, and what is unsound or without effect.
+
+    Without arguments: the recipe `demo`. The exit code is 2 for a configuration that `groupwise train` refuses.
+    """
+    from groupwise.compose import compose_to_explain
+    from groupwise.explain import report
+
+    explanation = report.explain(compose_to_explain(arguments or ["demo"]))
+    if as_json:
+        print_json(report.to_json(explanation))
+    else:
+        typer.echo(report.to_text(explanation))
+    if explanation.refused:
+        raise typer.Exit(2)
 
 
 @app.command("config")
@@ -144,6 +160,51 @@ def show_config(
     from groupwise.train import commands
 
     typer.echo(commands.describe_keys() if keys else commands.resolved_config(arguments or []))
+
+
+importer = typer.Typer(
+    help="Translate a configuration of TRL or verl into one of groupwise, as YAML.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(importer, name="import")
+Problems = Annotated[
+    int | None,
+    typer.Option("--problems", min=1, help="How many problems are trained on, to count the steps of an epoch."),
+]
+
+
+@importer.command("trl")
+def import_trl(
+    file: Annotated[str, typer.Argument(help="YAML or JSON with the options of a GRPOConfig.")],
+    processes: Annotated[int, typer.Option(min=1, help="Processes that the run was launched on.")] = 1,
+    problems: Problems = None,
+    as_json: Json = False,
+) -> None:
+    """From a GRPOConfig of TRL."""
+    from groupwise.importing import write
+
+    imported = write.import_trl(file, processes, problems)
+    if as_json:
+        print_json(write.as_data(imported))
+    else:
+        typer.echo(write.as_yaml(imported, f"From TRL: {file}"), nl=False)
+
+
+@importer.command("verl")
+def import_verl(
+    file: Annotated[str, typer.Argument(help="YAML, or a script with a.b.c=value overrides.")],
+    problems: Problems = None,
+    as_json: Json = False,
+) -> None:
+    """From a configuration of verl."""
+    from groupwise.importing import write
+
+    imported = write.import_verl(file, problems)
+    if as_json:
+        print_json(write.as_data(imported))
+    else:
+        typer.echo(write.as_yaml(imported, f"From verl: {file}"), nl=False)
 
 
 def console_reporter(to_stderr: bool) -> Any:

@@ -34,6 +34,11 @@ def compose_train_config(arguments: Sequence[str]) -> TrainConfig:
     return _compose(TrainConfig, arguments)
 
 
+def compose_to_explain(arguments: Sequence[str]) -> TrainConfig:
+    """As `compose_train_config`, but contradictions stop nothing: they are part of what is explained."""
+    return _compose(TrainConfig, arguments, refuse_contradictions=False)
+
+
 def compose_sft_config(arguments: Sequence[str]) -> SftConfig:
     """The options of supervised training, as `compose_train_config` does it."""
     return _compose(SftConfig, arguments)
@@ -56,7 +61,7 @@ def list_recipes() -> list[Recipe]:
     return [Recipe(name, _first_comment(_recipe_text(name))) for name in _recipe_names()]
 
 
-def _compose(model_class: type[Config], arguments: Sequence[str]) -> Config:
+def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contradictions: bool = True) -> Config:
     merged, errors = Document(), []
     for argument in arguments:
         try:
@@ -67,7 +72,7 @@ def _compose(model_class: type[Config], arguments: Sequence[str]) -> Config:
             _drop_empty_sections(document.tree, model_class)
             _merge(merged, document)
     sources_are_read = not errors
-    config, value_errors = _validate(model_class, merged, missing_counts=sources_are_read)
+    config, value_errors = _validate(model_class, merged, sources_are_read, refuse_contradictions)
     errors += value_errors
     if errors or config is None:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
@@ -182,7 +187,9 @@ def _merge_trees(earlier: dict[str, Any], later: dict[str, Any], path: KeyPath, 
 # Checking
 
 
-def _validate(model_class: type[Config], document: Document, missing_counts: bool) -> tuple[Config | None, list[str]]:
+def _validate(
+    model_class: type[Config], document: Document, missing_counts: bool, refuse_contradictions: bool
+) -> tuple[Config | None, list[str]]:
     """The configuration, and all errors. Contradictions between the options that are right by themselves count too."""
     errors: list[str] = []
     wrong_keys: set[str] = set()
@@ -200,7 +207,7 @@ def _validate(model_class: type[Config], document: Document, missing_counts: boo
             if any(detail["type"] == "missing" for detail in error.errors()):
                 return None, errors
             tree = _without(tree, [detail["loc"] for detail in error.errors()])
-    for finding in contradictions(config):
+    for finding in contradictions(config) if refuse_contradictions else ():
         # A default that stands in for a wrong value contradicts nothing.
         if finding.level == "error" and not wrong_keys.intersection(finding.keys):
             places = [document.positions.get(tuple(key.split("."))) for key in finding.keys]

@@ -33,6 +33,14 @@ class _Dumper(yaml.SafeDumper):
     """Quotes whatever either version of YAML would not read as text, so that every reader agrees with ours."""
 
 
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Text as a scalar; line breaks that are not \\n survive only where they are escaped."""
+    style = '"' if any(char in text for char in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar(_TAG + "str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
 for _name, _pattern in _SCALARS.items():
     _Loader.add_implicit_resolver(_TAG + _name, _pattern, None)
     _Dumper.add_implicit_resolver(_TAG + _name, _pattern, None)

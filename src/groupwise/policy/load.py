@@ -126,6 +126,9 @@ def save_model(policy: Policy, folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config.pop("_attn_implementation", None)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for file in folder.iterdir():
+        # safetensors writes for the owner alone, whatever the folder's mode says.
+        file.chmod(0o644)
 
 
 def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -68,7 +68,7 @@ def _over_ranks(values: torch.Tensor, world: World) -> Moments:
 
 
 def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) -> dict[str, Metric]:
-    """Mean and standard deviation of the advantages, and of the centred rewards that they were made of.
+    """Mean and mean of squares of the advantages, and of the centred rewards that they were made of.
 
     The second says how much signal there is: after a division by the group's deviation the first is about 1 or 0.
     """
@@ -77,14 +77,14 @@ def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) 
     centred_PG = np.array([group.totals_G - group.totals_G.mean() for group in groups])
     count = advantages_PG.size
 
-    def spread(values: Advantages) -> Metric:
-        return Metric(float(np.sqrt(np.mean(np.square(values - values.mean())))), "mean", count)
+    def square_mean(values: Advantages) -> Metric:
+        return Metric(float(np.square(values).mean()), "mean", count)
 
     return {
         "advantage/mean": Metric(float(advantages_PG.mean()), "mean", count),
-        "advantage/std": spread(advantages_PG),
+        "advantage/square_mean": square_mean(advantages_PG),
         "advantage/max_abs": Metric(float(np.abs(advantages_PG).max()), "max"),
-        "advantage/std_before_scaling": spread(centred_PG),
+        "advantage/square_mean_before_scaling": square_mean(centred_PG),
     }
 
 

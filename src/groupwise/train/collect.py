@@ -102,8 +102,10 @@ def next_positions(stream: ProblemStream, position: int, count: int, retired: fr
     positions: list[int] = []
     passed = 0
     while len(positions) < count:
-        if stream.at(position).id not in retired or passed >= (stream.problems_per_epoch or 0) * 2:
+        # After two epochs without a problem that is left there is none.
+        if stream.at(position).id not in retired or passed >= 2 * (stream.problems_per_epoch or 0):
             positions.append(position)
+            passed = 0 if stream.at(position).id not in retired else passed
         else:
             passed += 1
         position += 1
@@ -152,9 +154,8 @@ def rollout_metrics(collected: Collected, config: TrainConfig) -> dict[str, Metr
         if name == OVERLONG and config.rewards.overlong_buffer_tokens == 0:
             continue
         _spread(metrics, f"reward/{name}", rewards_PGK[:, :, k])
-        share = _variance_share(payments_PGK[:, :, k], totals_PG)
-        if share is not None:
-            metrics[f"reward/{name}/variance_share"] = Metric(share, "mean", len(groups))
+        metrics[f"reward/{name}/covariance_within"] = _covariance_within(payments_PGK[:, :, k], totals_PG)
+    metrics["reward/total/variance_within"] = _covariance_within(totals_PG, totals_PG)
     right_PG = rewards_PGK[:, :, COMPONENTS.index(CORRECTNESS)] == 1.0
     shares = {
         "groups/all_right": right_PG.all(axis=1),
@@ -167,12 +168,28 @@ def rollout_metrics(collected: Collected, config: TrainConfig) -> dict[str, Metr
     return metrics
 
 
-def _variance_share(payment_PG: Array, totals_PG: Array) -> float | None:
-    """How much of the variance within groups one component makes: its covariance with the total over the variance of
-    the total. The shares of all components add up to 1. None where no group has any variance."""
+def with_spreads(values: dict[str, float]) -> dict[str, float]:
+    """The merged measurements with what cannot be merged itself: deviations, and shares of the variance within groups.
+
+    A component's share is its covariance with the total over the variance of the total; all shares add up to 1.
+    """
+    finished: dict[str, float] = {}
+    for name, value in values.items():
+        if "/square_mean" in name:
+            variance = value - values.get(name.replace("square_mean", "mean"), 0.0) ** 2
+            # What is left of equal numbers is rounding.
+            finished[name.replace("square_mean", "std")] = math.sqrt(variance) if variance > 1e-14 * value else 0.0
+        elif name.endswith("/covariance_within"):
+            if (total := values["reward/total/variance_within"]) > 0:
+                finished[name.replace("covariance_within", "variance_share")] = value / total
+        elif not name.endswith("/variance_within"):
+            finished[name] = value
+    return finished
+
+
+def _covariance_within(payment_PG: Array, totals_PG: Array) -> Metric:
     centred_PG = totals_PG - totals_PG.mean(axis=1, keepdims=True)
-    total = float((centred_PG**2).sum())
-    return float((payment_PG * centred_PG).sum()) / total if total > 0 else None
+    return Metric(float((payment_PG * centred_PG).mean()), "mean", totals_PG.size)
 
 
 def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
@@ -193,7 +210,7 @@ def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[f
 
 
 def _spread(metrics: dict[str, Metric], key: str, rewards_PG: Array) -> None:
-    """Mean, standard deviation, and the standard deviation within groups (the part of the spread that can teach)."""
+    """Mean, mean of squares, and the standard deviation within groups (the part of the spread that can teach)."""
     metrics[f"{key}/mean"] = Metric(float(rewards_PG.mean()), "mean", rewards_PG.size)
-    metrics[f"{key}/std"] = Metric(float(rewards_PG.std()), "mean", rewards_PG.size)
+    metrics[f"{key}/square_mean"] = Metric(float(np.square(rewards_PG).mean()), "mean", rewards_PG.size)
     metrics[f"{key}/std_within_group"] = Metric(float(rewards_PG.std(axis=1).mean()), "mean", len(rewards_PG))

@@ -10,8 +10,13 @@ from typing import Any
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file aside and rename it over `path`."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file aside and rename it over `path`."""
     aside = path.with_name(f".{path.name}.tmp")
-    aside.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    aside.write_text(text, encoding="utf-8")
     sync(aside)
     aside.replace(path)
     sync(path.parent)

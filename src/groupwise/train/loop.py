@@ -15,7 +15,7 @@ from groupwise.tasks.problem import Problem
 from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.clock import Clock
-from groupwise.train.collect import Collected, Sampler, collect, retired_problems, rollout_metrics
+from groupwise.train.collect import Collected, Sampler, collect, retired_problems, rollout_metrics, with_spreads
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.measure import measure_all
 from groupwise.train.reference import refresh
@@ -109,7 +109,7 @@ def over_ranks(parts: list[dict[str, Metric]], updated: Updated, world: World) -
         own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
         ranks = world.gather(own)
         merged = merge_metrics([{name: Metric(*triple) for name, triple in rank.items()} for rank in ranks])
-    values = {name: float(metric.value) for name, metric in merged.items()}
+    values = with_spreads({name: float(metric.value) for name, metric in merged.items()})
     values["tokens/sampled"] = values.get("tokens/sampled", 0.0)
     ratios = updated.log_ratios
     if world.size > 1:

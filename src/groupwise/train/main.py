@@ -38,7 +38,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
     if dry_run:
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
-    folder.config.write_text(dump_config(config), encoding="utf-8")
+    folder.write_config(dump_config(config))
     folder.write_context(prepared.context)
     state = TrainState(entropy_coefficient=config.entropy.coefficient)
     run = assemble(config, prepared, folder, state, reporter)
@@ -78,7 +78,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     if checkpoint is not None:
         state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
     folder.truncate_after(state.step)
-    folder.config.write_text(dump_config(config), encoding="utf-8")
+    folder.write_config(dump_config(config))
     run = assemble(config, prepared, folder, state, reporter)
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
     return _train_and_finish(run, reporter)

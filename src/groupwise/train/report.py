@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from groupwise.config import TrainConfig
+from groupwise.explain.report import plan_lines as explain_lines
 from groupwise.policy.load import Policy
 from groupwise.policy.prompt import Prompt
 
@@ -48,7 +49,8 @@ class ConsoleReporter:
 
     def note(self, text: str) -> None:
         """See `Reporter`."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        # What stands in square brackets, of a prompt or of an equation, is text and no markup.
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def plan(
         self, config: TrainConfig, policy: Policy, problems: str, eval_problems: int, longest_prompt: int, first: Prompt
@@ -96,6 +98,7 @@ def plan_lines(
         f"step      {batch.prompts_per_step} problems × {batch.samples_per_prompt} samples of at most "
         f"{config.sampling.max_new_tokens} tokens, {updates} optimizer {'step' if updates == 1 else 'steps'}; "
         f"{config.run.steps} steps",
+        *explain_lines(config),
         f"prompt    longest {longest_prompt} tokens, the first is: {shown}",
     ]
 

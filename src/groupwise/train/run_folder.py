@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groupwise.errors import DataError, UsageError
-from groupwise.train.files import write_json
+from groupwise.train.files import write_json, write_text
 
 SCHEMA_VERSION = 1
 
@@ -85,6 +85,10 @@ class RunFolder:
         for file in self.rollouts.glob("step_*.jsonl"):
             if int(file.stem.removeprefix("step_")) > step:
                 file.unlink()
+
+    def write_config(self, text: str) -> None:
+        """All options of the run. Half of them would be a different run, so that the file is whole or absent."""
+        write_text(self.config, text)
 
     def write_context(self, context: dict[str, Any]) -> None:
         """What a resumed run has to agree on."""

@@ -1,5 +1,6 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 from groupwise.config import ProblemOptions, TrainConfig
+from groupwise.config_facts import uses_kl
 from groupwise.errors import DataError
 from groupwise.policy.check import check_scoring
 from groupwise.policy.load import Policy, load_policy
@@ -27,7 +29,6 @@ from groupwise.train.reference import fingerprint_weights, frozen_copy
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.threads import choose_threads
-from groupwise.train.update import uses_kl
 from groupwise.train.world import World
 
 ARITHMETIC = "arithmetic"
@@ -61,11 +62,30 @@ def eval_problems(options: ProblemOptions) -> list[Problem]:
     if not source:
         return []
     if source == ARITHMETIC:
-        return [arithmetic_problem(EVAL_SEED, "eval", index) for index in range(options.eval_problems)]
+        return distinct_problems(options.eval_problems)
     columns = options.columns
     file = read_problems(Path(source), columns.problem, columns.answer, columns.domain)
     chosen = np.random.Generator(np.random.Philox(EVAL_SEED)).permutation(len(file.problems))
     return [file.problems[index] for index in chosen[: options.eval_problems]]
+
+
+def distinct_problems(count: int) -> list[Problem]:
+    """Held-out generated problems, no two with the same text, so that each one counts once in an interval.
+
+    Raises:
+        DataError: if there are not so many.
+    """
+    problems: dict[str, Problem] = {}
+    index = 0
+    while len(problems) < count:
+        problem = arithmetic_problem(EVAL_SEED, "eval", index)
+        problems.setdefault(problem.question, problem)
+        index += 1
+        if index > 100 * count + 10_000:
+            raise DataError(
+                f"only {len(problems)} different problems can be generated: lower problems.eval_problems from {count}"
+            )
+    return list(problems.values())
 
 
 def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Policy, max_new_tokens: int) -> int:
@@ -109,6 +129,17 @@ def check_answers(problems: list[Problem], mode: AnswerMode) -> None:
         raise DataError(f"{len(faults)} of {len(problems)} reference answers cannot be used:\n{shown}{more}")
 
 
+def check_domains(problems: list[Problem], by_domain: Mapping[str, float]) -> None:
+    """Raises DataError if a KL coefficient is for a domain that no problem of the file belongs to."""
+    found = {problem.domain for problem in problems}
+    unknown = sorted(set(by_domain) - found) if problems else []
+    if unknown:
+        raise DataError(
+            f"kl.by_domain names {', '.join(unknown)}, which no problem belongs to; the domains of the file are "
+            f"{', '.join(sorted(found))}"
+        )
+
+
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
     """AdamW over the trained weights."""
     options = config.optimizer
@@ -150,6 +181,7 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     some = list(source.problems) or [source.stream.at(position) for position in range(32)]
     check_answers([*some, *held_out], config.rewards.answer)
+    check_domains(list(source.problems), config.kl.by_domain)
     longest = check_prompts(renderer, [*some, *held_out], policy, config.sampling.max_new_tokens)
     grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)

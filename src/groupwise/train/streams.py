@@ -96,10 +96,11 @@ def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: 
         else:
             picked_N = kl_cov_selected(covariance_N, options.covariance_share)
             drift_N[picked_N.numpy()[own]] = options.kl_cov_coefficient
-    ends = np.cumsum(lengths, dtype=np.int64)[:-1]
-    picked = dict(
-        zip(map(id, sequences), zip(np.split(keep_N, ends), np.split(drift_N, ends), strict=True), strict=True)
-    )
+    ends = np.cumsum(lengths, dtype=np.int64)
+    picked = {
+        id(s): (keep_N[end - len(s.ids) : end], drift_N[end - len(s.ids) : end])
+        for s, end in zip(sequences, ends, strict=True)
+    }
 
     def note(sequence: TrainSequence) -> TrainSequence:
         size = len(sequence.ids)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import TrainConfig
+from groupwise.config_facts import selects_tokens, updates_per_step, uses_kl
 from groupwise.objective.kl import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.metric import Metric, merge_metrics
@@ -59,16 +60,6 @@ def scoring_of(config: TrainConfig) -> Scoring:
     return Scoring(config.sampling.temperature, config.batch.logits_chunk_tokens)
 
 
-def uses_kl(config: TrainConfig) -> bool:
-    """Whether a reference is needed."""
-    return config.kl.coefficient > 0 or any(value > 0 for value in config.kl.by_domain.values())
-
-
-def old_is_new(config: TrainConfig) -> bool:
-    """Whether the step has one optimizer step only: the policy that sampled is then the one that is scored anyway."""
-    return config.batch.epochs_per_step * config.batch.minibatches_per_step == 1
-
-
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
     """Whether a sequence with advantage 0 still has a gradient."""
     return uses_kl(config) or entropy_coefficient > 0 or config.entropy.covariance == "kl_cov"
@@ -103,7 +94,7 @@ def accumulate_gradient(
     for part in cut(groups, config.batch.micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
         scores = score(policy, micro.packed, scoring, micro.kept)
-        if config.objective.old_logps == "trainer" and old_is_new(config):
+        if config.objective.old_logps == "trainer" and updates_per_step(config) == 1:
             micro = replace(micro, old_logps_N=scores.logps_N.detach())
         tokens_B = torch.tensor([group_tokens[id(s)] for g in part for s in g.sequences], device=policy.device)
         outputs = policy_loss(objective, loss_inputs(micro, scores, tokens_B, totals, config, entropy_coefficient))
@@ -198,8 +189,8 @@ def update(
 
     Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer.
     """
-    selects = config.entropy.train_top_share < 1.0 or config.entropy.covariance != "none"
-    rescored = config.objective.old_logps == "trainer" and not old_is_new(config)
+    selects = selects_tokens(config)
+    rescored = config.objective.old_logps == "trainer" and updates_per_step(config) > 1
     if rescored or selects:
         groups = with_trainer_logps(policy, groups, scoring_of(config), config.batch.micro_batch_tokens, rescored)
     if reference is not None:

@@ -1,0 +1,149 @@
+"""The explanation of a configuration, for people and for programs."""
+
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from groupwise.compose import compose_train_config, list_recipes
+from groupwise.config import TrainConfig
+from groupwise.config_checks import Finding, contradictions
+from groupwise.config_checks.finding import shown, value_of
+from groupwise.explain.costs import Cost, costs_of, shown_bytes
+from groupwise.explain.equation import Equation, equation_of
+from groupwise.explain.model_size import ModelSize, model_size
+from groupwise.explain.techniques import Technique, techniques_of
+
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `groupwise explain` prints. size_note: why there are no bytes, where the model cannot be read."""
+
+    config: TrainConfig
+    equation: Equation
+    techniques: tuple[Technique, ...]
+    size: ModelSize | None
+    size_note: str
+    costs: tuple[Cost, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether `groupwise train` would not start."""
+        return any(finding.level == "error" for finding in self.findings)
+
+
+def explain(config: TrainConfig) -> Explanation:
+    """Explain any configuration, also one that is refused."""
+    size = model_size(config.model.path)
+    known = None if isinstance(size, str) else size
+    return Explanation(
+        config=config,
+        equation=equation_of(config),
+        techniques=tuple(techniques_of(config)),
+        size=known,
+        size_note=size if isinstance(size, str) else "",
+        costs=tuple(costs_of(config, known)),
+        findings=tuple(contradictions(config)),
+    )
+
+
+def technique_numbers(config: TrainConfig) -> str:
+    """The techniques of a configuration in a line: the numbers, then the names of the additions."""
+    techniques = techniques_of(config)
+    numbers = " ".join(str(technique.number) for technique in techniques if technique.number is not None)
+    names = [technique.name for technique in techniques if technique.number is None]
+    return ", ".join([numbers or "none of the fifteen", *names])
+
+
+def plan_lines(config: TrainConfig) -> list[str]:
+    """The short form, for the plan of a run."""
+    return [f"objective {equation_of(config).short()}", f"technique {technique_numbers(config)}"]
+
+
+def to_text(explanation: Explanation) -> str:
+    """The explanation for people."""
+    lines = ["objective, maximised", *_wrapped(explanation.equation.objective, "  ", "    ")]
+    for symbol, meaning in explanation.equation.terms:
+        lines += _wrapped(meaning, f"  {symbol:<8}", " " * 10)
+    lines += ["", "techniques"]
+    for technique in explanation.techniques:
+        number = "+" if technique.number is None else str(technique.number)
+        lines += _wrapped(f"{technique.name}: {technique.what} [{technique.source}]", f"  {number:>2}  ", " " * 6)
+        here = " ".join(f"{key}={shown(value_of(explanation.config, key))}" for key in technique.keys)
+        lines += _wrapped(here, " " * 6, " " * 6)
+    size = explanation.size
+    lines += [
+        "",
+        f"costs, for {explanation.config.model.path}" + (f" ({size.parameters / 1e6:.2f} M weights)" if size else ""),
+    ]
+    if explanation.size_note:
+        lines += _wrapped(explanation.size_note + "; bytes that depend on it are left out", "  ", "  ")
+    for cost in explanation.costs:
+        lines += _wrapped(f"{cost.name}: {_amount(cost)} ({cost.why})", "  ", "      ")
+    lines += ["", "findings" if explanation.findings else "findings: none"]
+    for finding in explanation.findings:
+        lines += _wrapped(f"{finding.level}: {finding.message}", "  ", "      ")
+    if explanation.refused:
+        lines += ["", "refused: `groupwise train` does not start with these errors"]
+    return "\n".join(lines)
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation for programs."""
+    return {
+        "objective": explanation.equation.objective,
+        "terms": [{"symbol": symbol, "meaning": meaning} for symbol, meaning in explanation.equation.terms],
+        "techniques": [
+            {
+                "number": technique.number,
+                "name": technique.name,
+                "source": technique.source,
+                "what": technique.what,
+                "options": {key: value_of(explanation.config, key) for key in technique.keys},
+            }
+            for technique in explanation.techniques
+        ],
+        "model": explanation.config.model.path,
+        "parameters": explanation.size.parameters if explanation.size else None,
+        "model_note": explanation.size_note,
+        "costs": [asdict(cost) for cost in explanation.costs],
+        "findings": [asdict(finding) for finding in explanation.findings],
+        "refused": explanation.refused,
+    }
+
+
+def describe_recipes() -> list[dict[str, Any]]:
+    """Every recipe of `groupwise train` with its summary, technique numbers and additions."""
+    described = []
+    for recipe in list_recipes():
+        techniques = techniques_of(compose_train_config([recipe.name]))
+        described.append(
+            {
+                "name": recipe.name,
+                "techniques": [t.number for t in techniques if t.number is not None],
+                "additions": [t.name for t in techniques if t.number is None],
+                "summary": recipe.summary,
+            }
+        )
+    return described
+
+
+def recipe_lines() -> list[str]:
+    """The recipes as a table."""
+    rows = [(row["name"], " ".join(map(str, row["techniques"])), row["summary"]) for row in describe_recipes()]
+    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return [f"{name:<{wide[0]}}  {numbers:<{wide[1]}}  {summary}" for name, numbers, summary in rows]
+
+
+def _amount(cost: Cost) -> str:
+    if cost.quantity is None:
+        return "unknown"
+    if cost.unit == "bytes":
+        return shown_bytes(cost.quantity)
+    return f"{cost.quantity} {cost.unit if cost.quantity != 1 else cost.unit.removesuffix('es')}"
+
+
+def _wrapped(text: str, first: str, later: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False)

@@ -1,0 +1,1 @@
+"""Configurations of other trainers, translated into groupwise's own."""

@@ -1,0 +1,229 @@
+"""The objective of a GRPOConfig of TRL 1.16: loss, engine correction, KL, entropy, advantages, rewards."""
+
+import math
+from typing import NamedTuple
+
+from groupwise.errors import DataError
+from groupwise.importing.record import Draft
+
+
+class Loss(NamedTuple):
+    """What one name of `loss_type` stands for."""
+
+    surrogate: str
+    reduction: str
+    words: str = ""
+
+
+LOSSES = {
+    "grpo": Loss("ppo_clip", "sequence_mean_token_mean"),
+    "dapo": Loss("ppo_clip", "token_mean"),
+    "bnpo": Loss(
+        "ppo_clip", "token_mean", "TRL's is the mean of each micro-batch, so that its gradient depends on their size"
+    ),
+    "dr_grpo": Loss("ppo_clip", "constant_length", "the constant is `sampling.max_new_tokens`, as in TRL"),
+    "cispo": Loss("cispo", "token_mean"),
+    "sapo": Loss("sapo", "sequence_mean_token_mean"),
+    "luspo": Loss("ppo_clip", "sequence_mean_token_sum"),
+    "vespo": Loss("vespo", "token_mean", "the ratio is the product over the sequence, whatever the level says"),
+}
+_MODES = {
+    "token_truncate": ("truncate", "token"),
+    "sequence_truncate": ("truncate", "sequence_product"),
+    "token_mask": ("band", "token"),
+    "sequence_mask": ("band", "sequence_product"),
+}
+_SCALES = {"group": "group_std", "true": "group_std", "batch": "batch_std", "none": "none", "false": "none"}
+# More than e^20, where groupwise stops: an upper bound that never binds.
+_NO_BOUND = 1e9
+
+
+def objective(draft: Draft, updates: int) -> None:
+    """Everything that the loss is made of; `updates` are the optimizer steps of one step."""
+    _loss(draft)
+    _engine(draft)
+    _kl(draft, updates)
+    _entropy(draft)
+    _advantages(draft)
+    _rewards(draft)
+
+
+def _loss(draft: Draft) -> None:
+    loss: Loss = draft.choose("loss_type", LOSSES)
+    level = draft.choose("importance_sampling_level", {"token": "token", "sequence": "sequence_geometric_mean"})
+    if loss.words:
+        draft.differs("loss_type", f"{draft['loss_type']}: {loss.words}")
+    draft.set("objective.surrogate", loss.surrogate, "loss_type")
+    draft.set("objective.reduction", loss.reduction, "loss_type")
+    draft.set(
+        "objective.ratio", "sequence_product" if loss.surrogate == "vespo" else level, "importance_sampling_level"
+    )
+    draft.set("objective.old_logps", "trainer", "loss_type")
+    low, high = draft["epsilon"], draft["epsilon_high"]
+    high_key = "epsilon" if high is None else "epsilon_high"
+    high = low if high is None else high
+    if loss.surrogate == "cispo":
+        draft.set("objective.cispo_cap", high, high_key)
+        text = f"the absolute cap of CISPO's weight, {high}, not a distance from 1"
+        if high <= 1:
+            text += f": every token of the policy that sampled is weighted {high}; usual is 5"
+        draft.differs(high_key, text)
+    unread = {"cispo": ("delta",) if high_key == "epsilon" else ("delta", "epsilon"), "ppo_clip": ()}
+    for key in unread.get(loss.surrogate, ("delta", "epsilon", "epsilon_high")):
+        if draft.states(key):
+            draft.differs(key, f"not read by TRL with loss_type {draft['loss_type']}")
+    if loss.surrogate == "ppo_clip":
+        draft.set("objective.clip_low", low, "epsilon")
+        draft.set("objective.clip_high", high, high_key)
+        _two_sided(draft, high)
+    for sign, name in (("pos", "positive"), ("neg", "negative")):
+        if loss.surrogate == "sapo":
+            draft.set(
+                f"objective.sapo_temperature_{name}", draft[f"sapo_temperature_{sign}"], f"sapo_temperature_{sign}"
+            )
+        if loss.surrogate == "vespo":
+            for letter in ("k", "lambda"):
+                draft.set(f"objective.vespo_{letter}_{name}", draft[f"vespo_{letter}_{sign}"], f"vespo_{letter}_{sign}")
+    if draft["mask_truncated_completions"]:
+        draft.set("objective.truncated", "mask", "mask_truncated_completions")
+        if loss.reduction != "token_mean":
+            draft.differs(
+                "mask_truncated_completions",
+                "TRL still divides by the sequences that it masked; here they leave numerator and denominator",
+            )
+
+
+def _two_sided(draft: Draft, clip_high: float) -> None:
+    """delta bounds the ratio of the first of PPO's two terms, for both signs of the advantage."""
+    delta = draft["delta"]
+    if delta is None:
+        return
+    if delta >= 1 + clip_high and delta > 1:
+        draft.set("objective.dual_clip", delta, "delta")
+        draft.differs("delta", "bounds the ratio of both signs; from 1 + epsilon_high on that is dual_clip exactly")
+    elif delta >= 1 and clip_high > 0:
+        draft.set("objective.clip_high", delta - 1, "delta")
+        draft.set("objective.dual_clip", 1 + clip_high, "delta")
+        draft.differs(
+            "delta",
+            "below 1 + epsilon_high it bounds good answers, and epsilon_high the bad ones: clip_high is "
+            "delta - 1 and dual_clip is 1 + epsilon_high, which is the same exactly",
+        )
+    else:
+        draft.absent("delta", f"a bound of {delta} would hold the ratio of the policy that sampled below 1")
+
+
+def _engine(draft: Draft) -> None:
+    """The weight π_old/π_sampler, and the mask by the policy that sampled."""
+    corrected = draft["use_vllm"] and draft["vllm_importance_sampling_correction"]
+    form, level = draft.choose("vllm_importance_sampling_mode", _MODES)
+    low, high = draft["vllm_importance_sampling_clip_min"], draft["vllm_importance_sampling_clip_max"]
+    high = draft["vllm_importance_sampling_cap"] or high
+    keys = ("vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min")
+    if corrected:
+        draft.set("engine_correction.form", form, keys[0])
+        draft.set("engine_correction.level", level, keys[0])
+        draft.set("engine_correction.high", _NO_BOUND if high is None else high, keys[1])
+        if form == "band":
+            draft.set("engine_correction.low", 0.0 if low is None else low, keys[2])
+        elif low is not None:
+            draft.absent(keys[2], f"a truncated weight has no lower bound here; TRL raises it to {low}")
+        if level == "sequence_product":
+            draft.differs(keys[0], "the product over the sequence, which others call geometric mean or just sequence")
+        if draft.get("objective.surrogate") == "vespo":
+            draft.differs(keys[0], "TRL puts the weight inside VESPO's own; here it multiplies the loss")
+    else:
+        for key in draft.source.values:
+            if key.startswith("vllm_importance_sampling"):
+                draft.differs(key, "acts in TRL only with use_vllm and correction on, which they are not: left out")
+    threshold = draft["off_policy_mask_threshold"]
+    if threshold is not None:
+        draft.set("off_policy_mask.threshold_nats", threshold, "off_policy_mask_threshold")
+        against = "sampler" if draft["use_vllm"] else "old"
+        draft.set("off_policy_mask.against", against, "off_policy_mask_threshold")
+
+
+def _kl(draft: Draft, updates: int) -> None:
+    if not draft["beta"]:
+        return
+    draft.set("kl.coefficient", draft["beta"], "beta")
+    draft.set("kl.estimator", "k3", "beta")
+    draft.set("kl.importance", "token" if draft["use_bias_correction_kl"] else "none", "use_bias_correction_kl")
+    if not draft.states("use_bias_correction_kl"):
+        draft.differs("beta", "weighted with the live ratio, as in TRL 1.16; up to 1.9 it was not: kl.importance=none")
+    if draft["use_bias_correction_kl"] and draft["importance_sampling_level"] == "sequence":
+        draft.differs(
+            "use_bias_correction_kl",
+            "TRL weights the KL by the geometric mean of the sequence's ratios, here by the token's own",
+        )
+    if draft["sync_ref_model"]:
+        every = math.ceil(draft["ref_model_sync_steps"] / updates)
+        draft.set("kl.refresh_reference_every_steps", every, "ref_model_sync_steps")
+        if draft["ref_model_mixup_alpha"] != 1.0:
+            draft.differs(
+                "ref_model_mixup_alpha",
+                f"TRL mixes {draft['ref_model_mixup_alpha']} of the policy into the "
+                "reference; here the policy replaces it",
+            )
+
+
+def _entropy(draft: Draft) -> None:
+    if draft["top_entropy_quantile"] != 1.0:
+        draft.set("entropy.train_top_share", draft["top_entropy_quantile"], "top_entropy_quantile")
+        draft.differs(
+            "top_entropy_quantile",
+            "the quantile is of all tokens of the optimizer step under the policy that "
+            "sampled; TRL's of each micro-batch under the current one",
+        )
+    if not (draft["entropy_coef"] or draft["use_adaptive_entropy"]):
+        return
+    draft.set("entropy.coefficient", draft["entropy_coef"], "entropy_coef")
+    if draft.get("objective.reduction") != "token_mean":
+        draft.differs("entropy_coef", "the bonus is weighted as the policy loss; TRL's is a mean over tokens")
+    if draft["use_adaptive_entropy"]:
+        draft.set("entropy.target_nats", draft["entropy_target"], "entropy_target")
+        draft.set("entropy.coefficient_step", draft["entropy_coef_delta"], "entropy_coef_delta")
+        draft.set("entropy.max_coefficient", draft["entropy_coef_max"], "entropy_coef_max")
+        draft.differs("use_adaptive_entropy", "TRL leaves the bonus out of steps whose entropy was above the target")
+
+
+def _advantages(draft: Draft) -> None:
+    draft.set("active_sampling.filter", "none", "loss_type")
+    draft.set("active_sampling.refill", False, "loss_type")
+    draft.note("TRL trains on every group, also those without signal: active_sampling.filter is none")
+    scale = draft.choose("scale_rewards", _SCALES)
+    sums = draft.choose("multi_objective_aggregation", {"sum_then_normalize": True, "normalize_then_sum": False})
+    draft.set("advantage.estimator", "group" if sums else "gdpo", "multi_objective_aggregation")
+    if sums:
+        draft.set("advantage.scale", scale, "scale_rewards")
+    elif draft.states("scale_rewards"):
+        draft.differs("scale_rewards", "not read by TRL with normalize_then_sum, and left out here")
+    if not sums or scale != "none":
+        draft.set("advantage.std_ddof", 1, "scale_rewards")
+        draft.set("advantage.std_epsilon", 1e-4, "scale_rewards")
+
+
+def _rewards(draft: Draft) -> None:
+    """Reward functions by their names in TRL's command line; a GRPOConfig alone does not name them."""
+    names = draft["reward_funcs"]
+    if names is None:
+        draft.note("the file does not name its reward functions: set rewards.* (correctness alone is the default)")
+        if draft["reward_weights"] is not None:
+            draft.absent("reward_weights", "weights without names: set rewards.correctness_weight and format_weight")
+        return
+    given = draft["reward_weights"] or [1.0] * len(names)
+    if len(given) != len(names):
+        place = draft.source.place("reward_weights")
+        raise DataError(f"{place}: {len(given)} reward_weights for {len(names)} reward_funcs")
+    weights = dict(zip(map(str, names), given, strict=True))
+    correct = weights.pop("accuracy_reward", None)
+    correct = weights.pop("reasoning_accuracy_reward", 0.0) if correct is None else correct
+    draft.set("rewards.correctness_weight", correct, "reward_funcs")
+    if "think_format_reward" in weights:
+        draft.set("rewards.format_weight", weights.pop("think_format_reward"), "reward_funcs")
+        draft.differs("reward_funcs", "think_format_reward also pays an empty <think></think>; groupwise does not")
+    if weights.pop("get_soft_overlong_punishment", None) is not None:
+        draft.set("rewards.overlong_buffer_tokens", 256, "reward_funcs")
+        draft.differs("reward_funcs", "the overlong penalty ends at sampling.max_new_tokens, TRL's at 1280 tokens")
+    for name in weights:
+        draft.absent("reward_funcs", f"no reward {name}: rewards are correctness, format and length")

@@ -1,0 +1,169 @@
+"""From a configuration of verl's PPO trainer to a configuration of groupwise."""
+
+import math
+from typing import Any
+
+from groupwise.errors import DataError
+from groupwise.importing.record import Draft, Imported, Source
+from groupwise.importing.verl_fields import FIELDS, OVERLONG
+from groupwise.importing.verl_loss import objective
+
+_ACTOR = "actor_rollout_ref.actor"
+_OPTIM = f"{_ACTOR}.optim"
+_ROLLOUT = "actor_rollout_ref.rollout"
+_SCHEDULES = {"constant": "constant", "cosine": "cosine"}
+_TOTALS = ("score", "reward", "seq_reward", "seq_final_reward")
+# verl generates without an end; groupwise always has one.
+_MANY = 1000.0
+
+
+def translate(source: Source, problems: int | None = None) -> Imported:
+    """The configuration that means what the file means.
+
+    Args:
+        source: the file's keys.
+        problems: how many the training data has, to count the steps of an epoch.
+
+    Raises:
+        DataError: values that verl or groupwise could not take.
+    """
+    draft = Draft("verl", FIELDS, source)
+    draft.copy_and_sort()
+    _batch(draft)
+    _filter(draft)
+    _length(draft, problems)
+    _optimizer(draft)
+    _sampling(draft)
+    objective(draft)
+    _overlong(draft)
+    _files(draft)
+    return draft.finish()
+
+
+def _batch(draft: Draft) -> None:
+    key = f"{_ACTOR}.ppo_mini_batch_size"
+    prompts, minibatch = draft["data.train_batch_size"], draft[key]
+    if minibatch < 1 or prompts < 1:
+        raise DataError(f"{draft.source.place(key)}: {key} and data.train_batch_size must be at least 1")
+    minibatches = math.ceil(prompts / minibatch)
+    if prompts % minibatch:
+        draft.differs(
+            key,
+            f"{prompts} prompts are not whole minibatches of {minibatch}; here they are {minibatches} of "
+            "about equal size",
+        )
+    draft.set("batch.minibatches_per_step", minibatches, key)
+
+
+def _filter(draft: Draft) -> None:
+    section = "algorithm.filter_groups"
+    if not draft[f"{section}.enable"]:
+        draft.set("active_sampling.filter", "none", f"{section}.enable")
+        draft.set("active_sampling.refill", False, f"{section}.enable")
+        draft.note("verl trains on every group, also those without signal: active_sampling.filter is none")
+        return
+    metric = draft[f"{section}.metric"] or "seq_reward"
+    if metric != "acc" and metric not in _TOTALS:
+        draft.differs(f"{section}.metric", f"no metric {metric}; groups are filtered on their total reward")
+    draft.set("active_sampling.filter", "correctness" if metric == "acc" else "total", f"{section}.metric")
+    draft.set("active_sampling.refill", True, f"{section}.enable")
+    batches, prompts = draft[f"{section}.max_num_gen_batches"], draft["data.train_batch_size"]
+    factor = batches * (draft["data.gen_batch_size"] or prompts) / prompts if batches > 0 else _MANY
+    draft.set("active_sampling.max_prompts_per_step_factor", max(factor, 1.0), f"{section}.max_num_gen_batches")
+
+
+def _length(draft: Draft, problems: int | None) -> None:
+    steps, epochs = draft["trainer.total_training_steps"], draft["trainer.total_epochs"]
+    if steps:
+        draft.set("run.steps", steps, "trainer.total_training_steps")
+    elif problems is not None:
+        per_epoch = max(problems // draft["data.train_batch_size"], 1)
+        draft.set("run.steps", epochs * per_epoch, "trainer.total_epochs")
+    else:
+        draft.absent(
+            "trainer.total_epochs",
+            f"{epochs} passes over the problems: say how many there are with --problems, or set run.steps",
+        )
+
+
+def _optimizer(draft: Draft) -> None:
+    style = "warmup_style" if draft[f"{_OPTIM}.warmup_style"] else "lr_scheduler_type"
+    name = draft[f"{_OPTIM}.{style}"]
+    if name not in _SCHEDULES:
+        draft.absent(f"{_OPTIM}.{style}", f"no schedule {name}; constant is taken")
+    schedule = _SCHEDULES.get(name, "constant")
+    draft.set("optimizer.schedule", schedule, f"{_OPTIM}.{style}")
+    if schedule == "cosine" and draft[f"{_OPTIM}.min_lr_ratio"]:
+        draft.set("optimizer.final_lr_fraction", draft[f"{_OPTIM}.min_lr_ratio"], f"{_OPTIM}.min_lr_ratio")
+    warmup, share = draft[f"{_OPTIM}.lr_warmup_steps"], draft[f"{_OPTIM}.lr_warmup_steps_ratio"]
+    if warmup > 0:
+        draft.set("optimizer.warmup_steps", warmup, f"{_OPTIM}.lr_warmup_steps")
+    elif share and draft.get("run.steps") is not None:
+        draft.set("optimizer.warmup_steps", int(share * draft.get("run.steps")), f"{_OPTIM}.lr_warmup_steps_ratio")
+    elif share:
+        draft.absent(
+            f"{_OPTIM}.lr_warmup_steps_ratio",
+            f"a share of {share} of a length that is not known: set optimizer.warmup_steps",
+        )
+    clip = f"{_OPTIM}.clip_grad" if draft[f"{_OPTIM}.clip_grad"] is not None else f"{_ACTOR}.grad_clip"
+    draft.set("optimizer.max_grad_norm", draft[clip], clip)
+    betas = draft[f"{_OPTIM}.betas"]
+    if len(betas) != 2:
+        raise DataError(f"{draft.source.place(f'{_OPTIM}.betas')}: {_OPTIM}.betas: expected two numbers, found {betas}")
+    for option, beta in zip(("optimizer.beta1", "optimizer.beta2"), betas, strict=True):
+        draft.set(option, beta, f"{_OPTIM}.betas")
+    dtype = f"{_ACTOR}.fsdp_config.dtype"
+    full = str(draft[dtype]) in ("fp32", "float32")
+    draft.set("model.compute_dtype", "float32" if full else "bfloat16", dtype)
+
+
+def _sampling(draft: Draft) -> None:
+    top_k, top_p = max(draft[f"{_ROLLOUT}.top_k"], 0), draft[f"{_ROLLOUT}.top_p"]
+    draft.set("sampling.top_k", top_k, f"{_ROLLOUT}.top_k")
+    draft.set("sampling.top_p", top_p, f"{_ROLLOUT}.top_p")
+    if top_k or top_p != 1:
+        key = f"{_ROLLOUT}.top_k" if top_k else f"{_ROLLOUT}.top_p"
+        draft.set("sampling.keep_mask", "replay", key)
+        draft.differs(key, "verl scores the whole vocabulary; groupwise scores over the tokens that were kept")
+    if draft.states(f"{_ROLLOUT}.val_kwargs.n"):
+        draft.set("problems.eval_samples_per_prompt", draft[f"{_ROLLOUT}.val_kwargs.n"], f"{_ROLLOUT}.val_kwargs.n")
+
+
+def _overlong(draft: Draft) -> None:
+    """The soft overlong penalty of the `dapo` reward manager."""
+    for section in OVERLONG:
+        if not draft[f"{section}.enable"] or not draft[f"{section}.len"]:
+            continue
+        draft.set("rewards.overlong_buffer_tokens", draft[f"{section}.len"], f"{section}.len")
+        factor = draft[f"{section}.penalty_factor"]
+        if factor != 1:
+            draft.differs(f"{section}.penalty_factor", f"the penalty goes to -1 here, to -{factor} in verl")
+        longest = f"{section.partition('.')[0]}.reward_kwargs.max_resp_len"
+        if draft[longest] not in (None, draft["data.max_response_length"]):
+            text = f"the penalty ends at sampling.max_new_tokens here, at {draft[longest]} in verl"
+            draft.differs(longest, text)
+
+
+def _files(draft: Draft) -> None:
+    for key, option in (("data.train_files", "problems.train"), ("data.val_files", "problems.eval")):
+        path = _one_file(draft, key)
+        if path:
+            draft.set(option, path, key)
+    if draft["data.prompt_key"] != "prompt":
+        draft.set("problems.columns.problem", draft["data.prompt_key"], "data.prompt_key")
+    if draft["data.seed"] is not None:
+        draft.set("run.seed", draft["data.seed"], "data.seed")
+    if draft["actor_rollout_ref.model.path"]:
+        draft.set("model.path", draft["actor_rollout_ref.model.path"], "actor_rollout_ref.model.path")
+    if draft.states("trainer.save_freq"):
+        draft.set("run.checkpoint_every_steps", max(draft["trainer.save_freq"], 0), "trainer.save_freq")
+    if draft["trainer.test_freq"] > 0 and draft.get("problems.eval"):
+        draft.set("problems.eval_every_steps", draft["trainer.test_freq"], "trainer.test_freq")
+
+
+def _one_file(draft: Draft, key: str) -> Any:
+    files = draft[key]
+    if isinstance(files, list) and len(files) != 1:
+        draft.absent(key, f"{len(files)} files; put their rows into one")
+        return None
+    return files[0] if isinstance(files, list) else files

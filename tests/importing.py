@@ -1,0 +1,27 @@
+"""Short ways to translate a few options, and to look at what comes of them."""
+
+from typing import Any
+
+from groupwise.importing import trl, verl
+from groupwise.importing.record import Imported, Source
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+GRPO = {"algorithm.adv_estimator": "grpo", f"{ROLLOUT}.n": 8}
+
+
+def from_trl(processes: int = 1, problems: int | None = None, **options: Any) -> Imported:
+    return trl.translate(Source("grpo.yaml", options), processes, problems)
+
+
+def from_verl(options: dict[str, Any], problems: int | None = None) -> Imported:
+    return verl.translate(Source("ppo.yaml", GRPO | options), problems)
+
+
+def option(imported: Imported, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return imported.config.get(section, {}).get(name)
+
+
+def said(imported: Imported, key: str) -> str:
+    """Everything that is said about a key."""
+    return " | ".join(text for name, text in imported.no_counterpart + imported.differs if name == key)
