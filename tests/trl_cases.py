@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from groupwise.config import TrainConfig
+from groupwise.config_facts import updates_per_step
 from groupwise.importing.record import Source
 from groupwise.importing.trl import translate
 from groupwise.objective.loss import policy_loss
 from groupwise.policy.prompt import Prompt
-from groupwise.config_facts import updates_per_step
 from groupwise.policy.score import Scores
 from groupwise.rewards.combine import combine
 from groupwise.rollout.engine import Completion
