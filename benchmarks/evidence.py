@@ -221,9 +221,10 @@ STUDENT_T = 4.3
 HEAD = """# What shows on the bundled model
 
 Made by `python benchmarks/evidence.py`: {seeds} seeds, 40 steps of 16 problems × 8 samples from the bundled model,
-measured on {problems} unseen problems × {samples} samples at temperature 1. One small model on one kind of problem: what
-does not show here may show elsewhere, and the other way round. A claim *shows* where the mean difference over seeds is more than
-{student_t} standard errors, the two-sided 5 % of Student's t for three seeds; with so few, only large effects can.
+measured on {problems} unseen problems × {samples} samples at temperature 1. One small model on one kind of problem:
+what does not show here may show elsewhere, and the other way round. A claim *shows* where the mean difference over
+seeds is more than {student_t} standard errors, the two-sided 5 % of Student's t for three seeds; with so few, only
+large effects can.
 
 | claim | compared | difference in sampled accuracy, points | verdict |
 |---|---|---|---|
@@ -234,7 +235,8 @@ VARIANTS_HEAD = """
 
 Mean ± standard deviation over seeds. Base: token mean, clip 0.2/0.28, no KL, no division by the deviation, format
 weight 0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 2e-3, 4 epochs × 2 minibatches, no
-clipping of the gradient. *Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs × 2 minibatches.
+clipping of the gradient. *Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs × 2
+minibatches.
 
 | variant | sampled % | greedy % | format % | entropy, nats | tokens sampled, thousands |
 |---|---|---|---|---|---|

@@ -158,7 +158,7 @@ def gradient_of(objective: Objective, parts: list[tuple[LossInputs, Tensor]], nu
     for part, tokens in parts:
         new_N = part.new_logps_N.clone().requires_grad_()
         outputs = policy_loss(objective, replace(part, new_logps_N=new_N))
-        outputs.loss.backward()  # type: ignore[no-untyped-call]
+        outputs.loss.backward()
         assert new_N.grad is not None
         loss, gradient_N[tokens] = loss + outputs.loss.detach(), new_N.grad.double()
         metrics.append(outputs.metrics)
