@@ -398,7 +398,7 @@ def test_a_tag_spelled_out_is_only_seen_in_the_text() -> None:
     [("always", [1.25, 1.0, 0.25, 0.0]), ("correct", [1.25, 1.0, 0.0, 0.0])],
 )
 def test_combine(format_when: Literal["always", "correct"], totals: list[float]) -> None:
-    rewards_BK = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    rewards_BK = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
     options = RewardOptions(format_weight=0.25, format_when=format_when)
     totals_B = combine(rewards_BK, options)
     assert totals_B.dtype == np.float64
@@ -409,18 +409,25 @@ def test_combine(format_when: Literal["always", "correct"], totals: list[float])
     assert rewards_BK[2, 1] == 1.0, "the components stay as they were judged"
 
 
+def test_the_length_penalty_has_weight_one() -> None:
+    rewards_BK = np.array([[1.0, 1.0, -0.25], [0.0, 0.0, -1.0]])
+    options = RewardOptions(correctness_weight=2.0, format_weight=0.5)
+    assert payments(rewards_BK, options).tolist() == [[2.0, 0.5, -0.25], [0.0, 0.0, -1.0]]
+    assert combine(rewards_BK, options).tolist() == [2.25, -1.0]
+
+
 def test_equal_rewards_have_equal_totals_to_the_last_bit() -> None:
     options = RewardOptions(correctness_weight=0.1, format_weight=0.7)
-    totals_B = combine(np.ones((64, 2), dtype=np.float32).astype(np.float64), options)
+    totals_B = combine(np.array([[1.0, 1.0, 0.0]] * 64, dtype=np.float32).astype(np.float64), options)
     assert totals_B.max() == totals_B.min() == 0.1 + 0.7
 
 
 def test_an_error_is_never_a_zero_in_the_total() -> None:
-    rewards_BK = np.array([[math.nan, 1.0], [1.0, math.nan], [1.0, 1.0]])
+    rewards_BK = np.array([[math.nan, 1.0, 0.0], [1.0, math.nan, 0.0], [1.0, 1.0, 0.0]])
     for options in (RewardOptions(), RewardOptions(format_weight=0.5, format_when="correct")):
         assert np.isnan(combine(rewards_BK, options)).tolist() == [True, True, False]
 
 
 def test_the_shape_is_checked() -> None:
-    with pytest.raises(ValueError, match="correctness, format"):
-        combine(np.ones((3, 3)), RewardOptions())
+    with pytest.raises(ValueError, match="correctness, format, overlong"):
+        combine(np.ones((3, 2)), RewardOptions())

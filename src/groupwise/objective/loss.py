@@ -17,6 +17,10 @@ from groupwise.objective.surrogate import Surrogate, cispo, dppo, gmpo, ppo_clip
 
 SurrogateName = Literal["ppo_clip", "cispo", "sapo", "reinforce", "dppo", "vespo", "gmpo", "seed_clip"]
 
+ROUNDING_NATS = 1e-4
+"""Log-probabilities this close are of one policy. There too |log π_new - log π_old| has the slope ±1, by the sign of
+what two float32 passes round differently: noise as large as the policy gradient."""
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -108,7 +112,8 @@ class LossInputs:
         kl_weights_N: weights of the KL term, where its reduction is not that of the policy term.
         entropy_N: entropy of the policy in nats, with gradient if the bonus is to act.
         entropy_coefficient: of the bonus -coefficient · Σ weights_N · entropy_N.
-        drift_coefficient_N: of a penalty |log π_new - log π_old| on single tokens (KL-Cov). None: no penalty.
+        drift_coefficient_N: of a penalty |log π_new - log π_old| on single tokens (KL-Cov), 0 within ROUNDING_NATS.
+            None: no penalty.
     """
 
     new_logps_N: Tensor
@@ -162,7 +167,8 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
         entropy_N = _required(inputs.entropy_N, "entropy_N", "an entropy bonus")
         terms["entropy_loss"] = -inputs.entropy_coefficient * (weights_N * entropy_N).sum()
     if inputs.drift_coefficient_N is not None:
-        drift_N = inputs.drift_coefficient_N.to(new_N.dtype) * (new_N - old_N).abs()
+        moved_N = (new_N - old_N).abs()
+        drift_N = inputs.drift_coefficient_N.to(new_N.dtype) * moved_N.masked_fill(moved_N < ROUNDING_NATS, 0.0)
         terms["drift_loss"] = (weights_N * drift_N).sum()
     loss = torch.stack(list(terms.values())).sum()
 

@@ -3,14 +3,19 @@
 import copy
 import json
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
+from huggingface_hub import constants as hub_constants
+from huggingface_hub import is_offline_mode, try_to_load_from_cache
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -20,6 +25,7 @@ from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
 
 BUNDLED = "bundled"
+HUB_SECONDS = 5.0
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -100,6 +106,7 @@ def load_policy(
     elif source.is_dir():
         model, tokenizer = _from_folder(source)
     elif HUB_ID.fullmatch(path):
+        _check_hub(path)
         model, tokenizer = _from_pretrained(path, "there is no folder '{}', and as the id of a model on the hub it")
     else:
         raise DataError(
@@ -129,6 +136,20 @@ def save_model(policy: Policy, folder: Path) -> None:
     for file in folder.iterdir():
         # safetensors writes for the owner alone, whatever the folder's mode says.
         file.chmod(0o644)
+
+
+def _check_hub(path: str) -> None:
+    """Raises DataError at once if the hub is needed and cannot be reached: its own client would retry for long."""
+    if is_offline_mode() or try_to_load_from_cache(path, "config.json") is not None or getproxies():
+        return
+    address = urlsplit(hub_constants.ENDPOINT)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=HUB_SECONDS).close()
+    except OSError as error:
+        raise DataError(
+            f"there is no folder '{path}', and as the id of a model on the hub it cannot be loaded: "
+            f"{address.hostname} cannot be reached ({error})"
+        ) from error
 
 
 def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -31,7 +31,9 @@ def filtered_logits(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
 
     Exactly k tokens pass top-k, also where the logits at its border are equal.
     """
-    if sampling.temperature not in (0.0, 1.0):
+    if sampling.temperature == 0.0:
+        return logits_BV
+    if sampling.temperature != 1.0:
         logits_BV = logits_BV / sampling.temperature
     top_k = sampling.top_k or logits_BV.shape[1]
     top_k = min(top_k, KEPT_LIMIT) if sampling.record_kept else top_k

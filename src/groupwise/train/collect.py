@@ -1,6 +1,7 @@
 """One step's groups: sample, grade, admit, and sample again until the step has enough groups with signal."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,6 +133,12 @@ def passes_filter(group: GradedGroup, what: str) -> bool:
     return bool(values.max() != values.min())
 
 
+def accept_rate(groups: Sequence[GradedGroup], what: str) -> Metric:
+    """Share of the sampled groups that pass the filter, also of those that the step had no more room for."""
+    passed = sum(passes_filter(group, what) for group in groups)
+    return Metric(passed / max(len(groups), 1), "mean", len(groups))
+
+
 def rollout_metrics(collected: Collected, config: TrainConfig) -> dict[str, Metric]:
     """Measurements of everything sampled in a step, before any group was left out."""
     groups = [group for group in collected.sampled if not group.failed]
@@ -140,6 +147,7 @@ def rollout_metrics(collected: Collected, config: TrainConfig) -> dict[str, Metr
         "groups/admitted": Metric(len(collected.admitted), "sum"),
         "groups/failed": Metric(len(collected.sampled) - len(groups), "sum"),
         "groups/wanted": Metric(config.batch.prompts_per_step, "max"),
+        "groups/accept_rate": accept_rate(collected.sampled, config.active_sampling.filter),
         "tokens/sampled": Metric(float(sum(len(c.ids) for g in collected.sampled for c in g.completions)), "sum"),
     }
     for group in groups:

@@ -18,7 +18,7 @@ from groupwise.train.clock import Clock
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems, rollout_metrics, with_spreads
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.measure import measure_all
-from groupwise.train.reference import refresh
+from groupwise.train.reference import fingerprint_weights, refresh
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.schedule import lr_factor
@@ -180,7 +180,14 @@ def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: A
 
 
 def checkpoint(run: Run) -> None:
-    """Save the state of the last finished step."""
+    """Save the state of the last finished step.
+
+    Raises:
+        RuntimeError: if the reference is no longer the policy that the run began with, although nothing may train it.
+    """
+    frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
+    if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
+        raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
     if run.world.rank == 0:
         moved = run.reference if run.config.kl.refresh_reference_every_steps else None
         save_checkpoint(

@@ -23,7 +23,8 @@ from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
 from groupwise.train.tables import measurement_table, summary_table
 
-# What a resumed run may change: how long it is and what it writes, but nothing that enters the numbers of a step.
+# What a resumed run may change: how long it is and what it writes. The length enters a falling learning rate, and that
+# is said.
 RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps")
 
 
@@ -64,6 +65,11 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
         if summary["steps"] >= config.run.steps:
             reporter.note(f"the run in '{path}' is complete; raise run.steps to go on")
             return summary
+    if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
+        reporter.note(
+            f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
+            f"that of a run of {config.run.steps} steps"
+        )
     context = folder.read_context()
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:

@@ -121,8 +121,6 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
         value = mean(key)
         return "–" if value is None else form.format(value * scale)
 
-    accepted = [(line["groups/admitted"], line["groups/sampled"]) for line in lines]
-    accept_rate = sum(a for a, _ in accepted) / max(sum(s for _, s in accepted), 1)
     return [
         ("reward", f"{show('reward/total/mean', '{:.3f}')} ±{show('reward/total/std_within_group', '{:.3f}')}"),
         ("accuracy", show("reward/correctness/mean", "{:.1f} %", 100)),
@@ -133,7 +131,7 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
             f"{show('groups/no_signal', '{:.0f} %', 100)} "
             f"({show('groups/all_right', '{:.0f}', 100)} right, {show('groups/all_wrong', '{:.0f}', 100)} wrong)",
         ),
-        ("accepted", f"{100 * accept_rate:.0f} %"),
+        ("accepted", show("groups/accept_rate", "{:.0f} %", 100)),
         (
             "tokens",
             f"{show('completion/tokens', '{:.1f}')} (truncated {show('completion/truncated', '{:.1f} %', 100)})",

@@ -76,12 +76,13 @@ def distinct_problems(count: int) -> list[Problem]:
         DataError: if there are not so many.
     """
     problems: dict[str, Problem] = {}
-    index = 0
+    index = newest = 0
     while len(problems) < count:
         problem = arithmetic_problem(EVAL_SEED, "eval", index)
-        problems.setdefault(problem.question, problem)
+        if problem.question not in problems:
+            problems[problem.question], newest = problem, index
         index += 1
-        if index > 100 * count + 10_000:
+        if index - newest > 5_000:
             raise DataError(
                 f"only {len(problems)} different problems can be generated: lower problems.eval_problems from {count}"
             )

@@ -7,10 +7,10 @@ from rich.table import Table
 from groupwise.train.measure import FORCED_GREEDY, FORCED_SAMPLED, GREEDY, SAMPLED
 
 WAY_LABELS = {
-    GREEDY: "greedy accuracy",
-    SAMPLED: "sampled accuracy (pass@1)",
-    FORCED_GREEDY: "greedy accuracy, <think> forced",
-    FORCED_SAMPLED: "sampled accuracy, <think> forced",
+    GREEDY: "greedy",
+    SAMPLED: "sampled",
+    FORCED_GREEDY: "greedy, <think> forced",
+    FORCED_SAMPLED: "sampled, <think> forced",
 }
 
 
@@ -20,7 +20,7 @@ def summary_rows(measured: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     sampled = measured[SAMPLED]
     rows += [(f"pass@{k}", estimate) for k, estimate in list(sampled["pass_at"].items())[-1:]]
     rows += [
-        ("format rate, sampled", sampled["format_rate"]),
+        ("format kept, sampled", sampled["format_rate"]),
         ("<think> used, sampled", sampled["thinks"]),
         ("no answer, sampled", sampled["no_answer"]),
         ("truncated, sampled", sampled["truncated"]),
@@ -33,7 +33,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
     before, after = summary_rows(summary["before"]), summary_rows(summary["after"])
     problems = after[0][1]["n"]
     samples = summary["after"][SAMPLED]["samples_per_prompt"]
-    table = Table(title=f"{problems} unseen problems, {samples} samples each; 95 % intervals")
+    table = Table(title=f"accuracy on {problems} unseen problems, {samples} samples each; 95 % intervals")
     for name, justify in (("", "left"), ("before", "right"), ("after", "right"), ("change", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for (label, old), (_, new) in zip(before, after, strict=True):

@@ -1,0 +1,96 @@
+"""Cases of how the rewards of a group become advantages."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tests.options.case import Case
+from tests.options.observed import component, totals, what_was_sampled
+from tests.options.runs import Floats, Trace
+
+
+def advantages(trace: Trace) -> Floats:
+    return trace.grid(lambda row: row["advantage"])
+
+
+def deviation(rewards: Floats, trace: Trace, axis: int | None) -> Any:
+    options = trace.config.advantage
+    return rewards.std(axis=axis, ddof=options.std_ddof, keepdims=axis is not None) + options.std_epsilon
+
+
+def group_expected(trace: Trace) -> Floats:
+    options, total_PG = trace.config.advantage, totals(trace)
+    size = total_PG.shape[1]
+    others_PG = (total_PG.sum(axis=1, keepdims=True) - total_PG) / (size - 1)
+    baseline_PG = {
+        "group_mean": total_PG.mean(axis=1, keepdims=True),
+        "leave_one_out": others_PG,
+        "none": np.zeros_like(total_PG),
+    }[options.baseline]
+    scale = {
+        "none": 1.0,
+        "group_std": deviation(total_PG, trace, 1),
+        "batch_std": deviation(total_PG, trace, None),
+    }[options.scale]
+    return np.asarray((total_PG - baseline_PG) / scale)
+
+
+def gdpo_expected(trace: Trace) -> Floats:
+    options = trace.config.rewards
+    summed_PG = np.zeros_like(totals(trace))
+    for name, weight in (("correctness", options.correctness_weight), ("format", options.format_weight)):
+        part_PG = component(trace, name)
+        summed_PG += weight * (part_PG - part_PG.mean(axis=1, keepdims=True)) / deviation(part_PG, trace, 1)
+    return np.asarray((summed_PG - summed_PG.mean()) / deviation(summed_PG, trace, None))
+
+
+def pass_at_k_expected(trace: Trace) -> Floats:
+    """Every choice of k answers is rewarded if one of them is right; an answer gets the mean over its choices."""
+    k, rows = trace.config.advantage.pass_k, []
+    for right_G in component(trace, "correctness") == 1:
+        choices = list(itertools.combinations(range(len(right_G)), k))
+        rewards = np.array([float(right_G[list(choice)].any()) for choice in choices])
+        own = [
+            np.mean([r for choice, r in zip(choices, rewards, strict=True) if g in choice]) for g in range(len(right_G))
+        ]
+        spread = rewards.std()
+        rows.append((np.array(own) - rewards.mean()) / spread if spread else np.zeros(len(right_G)))
+    return np.array(rows)
+
+
+def expected(trace: Trace) -> Floats:
+    options, total_PG = trace.config.advantage, totals(trace)
+    mean_P1 = total_PG.mean(axis=1, keepdims=True)
+    made = {
+        "group": lambda: group_expected(trace),
+        "gdpo": lambda: gdpo_expected(trace),
+        "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
+        "pass_at_k": lambda: pass_at_k_expected(trace),
+    }[options.estimator]()
+    return np.asarray(np.clip(made, -options.clip, options.clip) if options.clip else made)
+
+
+SCALED = ("advantage.scale=group_std",)
+ONE_REWARD = ("rewards.format_weight=0.0",)
+
+
+def case(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, ...]] | None = None) -> Case:
+    return Case(values, advantages, expected, base=base, same=what_was_sampled, beside=beside or {})
+
+
+CASES = {
+    "advantage.estimator": case(
+        "group",
+        "gdpo",
+        "max_rl",
+        "pass_at_k",
+        beside={"pass_at_k": ("rewards.format_weight=0.0", "advantage.pass_k=2")},
+    ),
+    "advantage.baseline": case("group_mean", "leave_one_out", "none"),
+    "advantage.scale": case("none", "group_std", "batch_std"),
+    "advantage.pass_k": case("2", "3", base=(*ONE_REWARD, "advantage.estimator=pass_at_k")),
+    "advantage.clip": case("0.0", "0.5", base=SCALED),
+    "advantage.std_ddof": case("0", "1", base=SCALED),
+    "advantage.std_epsilon": case("1e-4", "0.3", base=SCALED),
+}

@@ -1,0 +1,60 @@
+"""Files that options name: problems in several forms, and a model that is not the bundled one."""
+
+import json
+from pathlib import Path
+
+from groupwise.config import PromptOptions
+from groupwise.policy.load import load_policy, save_model
+from groupwise.policy.prompt import PromptRenderer
+from groupwise.rollout.engine import SampleRequest, SamplingParams
+from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.tasks.arithmetic import arithmetic_problem
+from groupwise.tasks.problem import Message
+
+COUNT = 8
+
+
+def questions(seed: int = 0) -> list[str]:
+    return [arithmetic_problem(seed, "train", index).question for index in range(COUNT)]
+
+
+def answers(seed: int = 0) -> list[str]:
+    return [arithmetic_problem(seed, "train", index).answer for index in range(COUNT)]
+
+
+def likely_answers(asked: list[str]) -> list[str]:
+    """What the bundled model most likely answers, right or not: taken as the answer, some samples are right."""
+    policy = load_policy("bundled")
+    renderer = PromptRenderer(policy.tokenizer, PromptOptions())
+    requests = [SampleRequest(renderer.render([Message("user", question)]).ids, (0,)) for question in asked]
+    completions = InProcessEngine(policy, COUNT).generate(requests, SamplingParams(0.0, 24, policy.stop_ids))
+    texts = [policy.tokenizer.decode(completion.ids) for (completion,) in completions]
+    return [text.partition("boxed{")[2].partition("}")[0] for text in texts]
+
+
+def write_files(folder: Path) -> dict[str, str]:
+    """The path of every file by the name that stands for it in a case."""
+    paths = {name: folder / f"{name}.jsonl" for name in ("other", "impossible", "likely", "columns", "domains")}
+    asked, gold = questions(), answers()
+    rows = {
+        "other": [{"question": q, "answer": a} for q, a in zip(questions(5), answers(5), strict=True)],
+        "likely": [{"question": q, "answer": a} for q, a in zip(asked, likely_answers(asked), strict=True)],
+        "impossible": [{"question": q, "answer": "987654321"} for q in asked],
+        # Two columns for everything, of which one is recognised by itself.
+        "columns": [
+            {"question": q, "answer": a, "asked": f"Please: {q}", "gold": f"{a}1", "domain": "sums", "kind": f"kind{i}"}
+            for i, (q, a) in enumerate(zip(asked, gold, strict=True))
+        ],
+        "domains": [
+            {"question": q, "answer": a, "domain": "even" if i % 2 == 0 else "odd"}
+            for i, (q, a) in enumerate(zip(asked, gold, strict=True))
+        ],
+    }
+    for name, path in paths.items():
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows[name]), encoding="utf-8")
+    model = folder / "model"
+    model.mkdir()
+    policy = load_policy("bundled")
+    policy.model.get_input_embeddings().weight.data.mul_(1.02)
+    save_model(policy, model)
+    return {name: str(path) for name, path in paths.items()} | {"model": str(model), "folder": str(folder)}

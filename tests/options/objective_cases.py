@@ -1,0 +1,184 @@
+"""Cases of the policy term: ratio and surrogate, token weights, engine correction, off-policy mask.
+
+What most of them claim to change is the gradient of the loss by each token's log-probability, in every pass.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tests.options import by_hand
+from tests.options.case import Case
+from tests.options.observed import token_gradients, what_was_sampled
+from tests.options.runs import Floats, Trace
+
+# Three updates on the same answers, after which ratios differ from 1 by tens of percents.
+STALE = ("batch.epochs_per_step=3", "optimizer.lr=4e-3", "optimizer.max_grad_norm=100.0")
+
+
+def expected_gradients(trace: Trace) -> Floats:
+    return np.concatenate([by_hand.token_gradient(trace.config, one) for one in trace.passes])
+
+
+def case(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, ...]] | None = None) -> Case:
+    return Case(values, token_gradients, expected_gradients, base=base, same=what_was_sampled, beside=beside or {})
+
+
+def clipped(bound: str, sign: str) -> Any:
+    """The share of tokens in each pass whose gradient a bound took."""
+    return lambda trace: np.array([one.metric(f"clip_fraction_{bound}_{sign}") for one in trace.passes])
+
+
+def expected_clipped(bound: str, sign: str) -> Any:
+    def expected(trace: Trace) -> Floats:
+        options, shares = trace.config.objective, []
+        for one in trace.passes:
+            streams = by_hand.Streams(one)
+            ratio_N = np.exp(streams.new_N - streams.old_N)
+            of_sign_N = streams.advantage_N > 0 if sign == "positive" else streams.advantage_N < 0
+            high = 1 + options.clip_high if sign == "positive" else options.dual_clip or np.inf
+            beyond_N = ratio_N > high if bound == "high" else ratio_N < 1 - options.clip_low
+            shares.append((of_sign_N & beyond_N).mean())
+        return np.array(shares)
+
+    return expected
+
+
+def clip_case(bound: str, sign: str, *values: str) -> Case:
+    return Case(
+        values,
+        lambda t: {"gradient": token_gradients(t), "clipped": clipped(bound, sign)(t)},
+        lambda t: {"gradient": expected_gradients(t), "clipped": expected_clipped(bound, sign)(t)},
+        base=STALE,
+        same=what_was_sampled,
+    )
+
+
+def surrogate(name: str, *more: str) -> tuple[str, ...]:
+    return (*STALE, f"objective.surrogate={name}", *more)
+
+
+VESPO = surrogate("vespo", "objective.ratio=sequence_product")
+
+
+def weights(trace: Trace) -> Floats:
+    """Of the tokens of the first pass, in falling order: how the pass orders its groups does not matter."""
+    return np.sort(trace.passes[0].stream("weights_N"))
+
+
+def expected_weights(trace: Trace) -> Floats:
+    """Groups without a signal are not forwarded, but count in the denominators."""
+    config, groups = trace.config, trace.groups()
+    lengths_PG = [[len(completion.ids) for completion in group.completions] for group in groups]
+    mask = config.objective.truncated == "mask"
+    trained_PG = [[not (mask and c.finish_reason == "length") for c in group.completions] for group in groups]
+    signal_P = [bool(advantages_G.any()) for advantages_G in trace.grid(lambda row: row["advantage"])]
+    made = by_hand.token_weights(config, lengths_PG, trained_PG, config.objective.reduction)
+    return np.sort([w for of_group, signal in zip(made, signal_P, strict=True) if signal for w in of_group])
+
+
+def weight_case(*values: str, base: tuple[str, ...] = ()) -> Case:
+    return Case(
+        values,
+        lambda t: {"weights": weights(t), "gradient": token_gradients(t)},
+        lambda t: {"weights": expected_weights(t), "gradient": expected_gradients(t)},
+        base=base,
+        same=what_was_sampled,
+    )
+
+
+def first_ratio(trace: Trace) -> float:
+    """How far the ratio is from 1 before the first update."""
+    return float(
+        np.abs(np.exp(trace.passes[0].stream("new_logps_N") - trace.passes[0].stream("old_logps_N")) - 1).max()
+    )
+
+
+def expected_first_ratio(trace: Trace) -> float:
+    streams = by_hand.Streams(trace.passes[0])
+    old_N = streams.new_N if trace.config.objective.old_logps == "trainer" else streams.sampler_N
+    return float(np.abs(np.exp(streams.new_N - old_N) - 1).max())
+
+
+OBJECTIVE = {
+    "objective.ratio": case(
+        "token",
+        "sequence_geometric_mean",
+        "gspo_token",
+        "sequence_product",
+        "none",
+        # Where all tokens of a sequence have one advantage, GSPO and GSPO-token are the same.
+        base=surrogate("reinforce", "run.steps=2", "kl.coefficient=0.1", "kl.placement=reward"),
+    ),
+    "objective.surrogate": case(
+        "ppo_clip",
+        "cispo",
+        "sapo",
+        "reinforce",
+        "dppo",
+        "vespo",
+        "gmpo",
+        "seed_clip",
+        base=STALE,
+        beside={"vespo": ("objective.ratio=sequence_product",), "cispo": ("objective.cispo_cap=1.1",)},
+    ),
+    "objective.clip_low": clip_case("low", "negative", "0.05", "0.2"),
+    "objective.clip_high": clip_case("high", "positive", "0.05", "0.28"),
+    "objective.dual_clip": clip_case("high", "negative", "0.0", "1.05"),
+    "objective.cispo_cap": case("1.05", "5.0", base=surrogate("cispo")),
+    "objective.cispo_floor": case("0.0", "0.95", base=surrogate("cispo")),
+    "objective.sapo_temperature_positive": case("1.0", "3.0", base=surrogate("sapo")),
+    "objective.sapo_temperature_negative": case("1.05", "3.0", base=surrogate("sapo")),
+    "objective.vespo_k_positive": case("2.0", "3.0", base=VESPO),
+    "objective.vespo_lambda_positive": case("3.0", "2.0", base=VESPO),
+    "objective.vespo_k_negative": case("3.0", "2.0", base=VESPO),
+    "objective.vespo_lambda_negative": case("2.0", "3.0", base=VESPO),
+    "objective.reduction": weight_case(
+        "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
+    ),
+    "objective.constant_length_tokens": weight_case("0", "100", base=("objective.reduction=constant_length",)),
+    "objective.truncated": weight_case("train", "mask"),
+    # The engine's bfloat16 copy is not quite the trainer's policy.
+    "objective.old_logps": Case(
+        ("sampler", "trainer"),
+        lambda t: {"ratio": first_ratio(t), "gradient": token_gradients(t)},
+        lambda t: {"ratio": expected_first_ratio(t), "gradient": expected_gradients(t)},
+        base=("model.compute_dtype=bfloat16",),
+        same=what_was_sampled,
+    ),
+}
+
+# A bfloat16 engine is some hundredths of a nat away from its trainer.
+APART = ("model.compute_dtype=bfloat16", "objective.old_logps=trainer")
+BAND = (*APART, "engine_correction.form=band")
+
+CORRECTION = {
+    "engine_correction.form": case(
+        "none",
+        "truncate",
+        "band",
+        base=APART,
+        beside={
+            "truncate": ("engine_correction.high=1.002",),
+            "band": ("engine_correction.low=0.998", "engine_correction.high=1.002"),
+        },
+    ),
+    "engine_correction.level": case("token", "sequence_product", "sequence_geometric_mean", base=BAND),
+    "engine_correction.low": case("0.5", "0.999", base=BAND),
+    "engine_correction.high": case("1.001", "2.0", base=(*APART, "engine_correction.form=truncate")),
+}
+
+LEFT = (*APART, *STALE)
+
+OFF_POLICY = {
+    "off_policy_mask.against": case(
+        "none",
+        "sampler",
+        "old",
+        base=LEFT,
+        beside=dict.fromkeys(("sampler", "old"), ("off_policy_mask.threshold_nats=0.002",)),
+    ),
+    "off_policy_mask.threshold_nats": case("0.01", "0.1", base=(*STALE, "off_policy_mask.against=old")),
+}
+
+CASES = {**OBJECTIVE, **CORRECTION, **OFF_POLICY}

@@ -1,0 +1,280 @@
+"""Cases of sampling, the size of a step, which groups are admitted, and what they are paid."""
+
+import re
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+from groupwise.rewards.combine import COMPONENTS
+from groupwise.train.advantages import advantages_of, train_group
+from groupwise.train.micro_batch import cut
+from groupwise.train.update import minibatches
+from groupwise.train.world import World
+from tests.options.case import Case
+from tests.options.observed import asked, component, first_gradient, outcome, totals, what_was_sampled
+from tests.options.runs import Floats, Trace
+from tests.tiny import plain_logits
+
+# Sampling
+
+
+def first_logits(trace: Trace) -> Floats:
+    """Logits of the first completion over T, V by the model's own forward pass."""
+    group = trace.groups()[0]
+    folder = str(resources.files("groupwise") / "bundled" / "model")
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        logits = plain_logits(model.eval(), group.prompt.ids, group.completions[0].ids)
+    return np.asarray(logits.double().numpy())
+
+
+def log_softmax(logits_TV: Floats) -> Floats:
+    shifted_TV = logits_TV - logits_TV.max(axis=1, keepdims=True)
+    return np.asarray(shifted_TV - np.log(np.exp(shifted_TV).sum(axis=1, keepdims=True)))
+
+
+def first_logps(trace: Trace) -> Floats:
+    return trace.groups()[0].completions[0].logps.astype(np.float64)
+
+
+def expected_logps(trace: Trace) -> Floats:
+    logps_TV = log_softmax(first_logits(trace) / trace.config.sampling.temperature)
+    ids = trace.groups()[0].completions[0].ids
+    return np.asarray(logps_TV[np.arange(len(ids)), ids])
+
+
+def set_sizes(trace: Trace) -> list[int] | None:
+    """How many tokens the first completion was sampled from, at each position."""
+    kept = trace.groups()[0].completions[0].kept
+    return None if kept is None else [int(count) for count in kept.counts_T]
+
+
+def expected_sizes(trace: Trace) -> list[int] | None:
+    options = trace.config.sampling
+    if options.keep_mask == "none":
+        return None
+    sizes = []
+    for logps_V in log_softmax(first_logits(trace) / options.temperature):
+        falling = np.sort(np.exp(logps_V))[::-1]
+        falling = falling[: options.top_k or len(falling)]
+        falling = falling / falling.sum()
+        # The smallest number of tokens that reaches top_p.
+        falling = falling[: 1 + int(np.sum(np.cumsum(falling) < options.top_p))]
+        sizes.append(int(np.sum(falling >= options.min_p * falling[0])))
+    return sizes
+
+
+def decoded_batches(trace: Trace) -> list[int]:
+    whole, most = 12, trace.config.sampling.engine_batch_sequences
+    return [most] * (whole // most) + ([whole % most] if whole % most else [])
+
+
+WARM = ("sampling.temperature=1.3", "sampling.keep_mask=replay")
+
+SAMPLING = {
+    "sampling.temperature": Case(("1.0", "1.4"), first_logps, expected_logps, same=asked),
+    "sampling.max_new_tokens": Case(
+        ("8", "24"),
+        lambda t: max(len(ids) for ids in t.sampled_ids()),
+        lambda t: t.config.sampling.max_new_tokens,
+        same=lambda t: [ids[:8] for ids in t.sampled_ids()],
+    ),
+    "sampling.top_k": Case(("2", "5"), set_sizes, expected_sizes, base=WARM, same=asked),
+    "sampling.top_p": Case(("0.8", "0.99"), set_sizes, expected_sizes, base=WARM, same=asked),
+    "sampling.min_p": Case(("0.01", "0.3"), set_sizes, expected_sizes, base=WARM, same=asked),
+    "sampling.keep_mask": Case(
+        ("none", "replay"),
+        # With the sets the trainer finds what the engine recorded; without them it cannot.
+        lambda t: {"sizes": set_sizes(t), "agree": t.metric("engine/logp_gap_max") < 1e-5},
+        lambda t: {"sizes": expected_sizes(t), "agree": t.config.sampling.keep_mask == "replay"},
+        base=("sampling.top_k=3", "sampling.temperature=1.3", "objective.surrogate=reinforce", "objective.ratio=none"),
+        same=what_was_sampled,
+    ),
+    "sampling.engine_batch_sequences": Case(
+        ("5", "12"), lambda t: t.decoded, decoded_batches, same=outcome, same_tolerance=1e-4
+    ),
+}
+
+
+# One step
+
+
+def group_shapes(trace: Trace) -> list[int]:
+    return [len(group.completions) for group in trace.groups()]
+
+
+BATCH = {
+    "batch.prompts_per_step": Case(
+        ("2", "3"),
+        lambda t: [len(t.groups()), t.metric("groups/wanted")],
+        lambda t: [t.config.batch.prompts_per_step, float(t.config.batch.prompts_per_step)],
+        same=lambda t: t.sampled_ids()[:8],
+    ),
+    "batch.samples_per_prompt": Case(
+        ("2", "4"), group_shapes, lambda t: [t.config.batch.samples_per_prompt] * 3, same=asked
+    ),
+    "batch.minibatches_per_step": Case(
+        ("1", "3"),
+        lambda t: t.metric("optimizer/updates"),
+        lambda t: float(t.config.batch.minibatches_per_step),
+        base=("advantage.baseline=none",),
+        same=what_was_sampled,
+    ),
+    "batch.epochs_per_step": Case(
+        ("1", "2"),
+        lambda t: [t.metric("optimizer/updates"), len(t.gradients)],
+        lambda t: [float(t.config.batch.epochs_per_step), t.config.batch.epochs_per_step],
+        same=lambda t: [what_was_sampled(t), first_gradient(t).tolist()],
+    ),
+    "batch.micro_batch_tokens": Case(
+        ("1", "80", "16384"),
+        lambda t: [one.inputs.lengths_B.tolist() for one in t.passes],
+        lambda t: [[len(s.ids) for g in part for s in g.sequences] for part in expected_cut(t)],
+        same=first_gradient,
+        same_tolerance=1e-5,
+    ),
+    "batch.logits_chunk_tokens": Case(
+        ("7", "50", "2048"),
+        lambda t: max(t.head_rows),
+        lambda t: min(t.config.batch.logits_chunk_tokens, len(t.passes[0].inputs.new_logps_N)),
+        same=first_gradient,
+        same_tolerance=1e-5,
+    ),
+}
+
+
+def expected_cut(trace: Trace) -> Any:
+    admitted = trace.collected[0].admitted
+    advantages_PG = advantages_of(admitted, trace.config, World())
+    groups = [train_group(g, a_G, trace.config) for g, a_G in zip(admitted, advantages_PG, strict=True) if a_G.any()]
+    (minibatch,) = minibatches(groups, trace.config, step=1)
+    return cut(minibatch, trace.config.batch.micro_batch_tokens)
+
+
+# Which groups are trained on
+
+
+def admitted(trace: Trace) -> list[bool]:
+    """Of every sampled group of the first step; a group that is not trained on has no advantages."""
+    return [not np.isnan(advantages_G).any() for advantages_G in trace.grid(advantage)]
+
+
+def advantage(row: dict[str, Any]) -> float:
+    return float("nan") if row["advantage"] is None else float(row["advantage"])
+
+
+def expected_admitted(trace: Trace) -> list[bool]:
+    values = {
+        "none": np.arange(4.0) + np.zeros((len(trace.groups()), 1)),
+        "correctness": component(trace, "correctness"),
+        "total": trace.grid(lambda row: row["total"]),
+        "any_component": None,
+    }[trace.config.active_sampling.filter]
+    if values is None:
+        parts = [component(trace, name) for name in COMPONENTS]
+        return [bool(any(part[p].max() != part[p].min() for part in parts)) for p in range(len(parts[0]))]
+    return [bool(row.max() != row.min()) for row in values]
+
+
+def solved(trace: Trace) -> list[str]:
+    """Ids of the problems of which enough samples were right."""
+    rate = trace.config.active_sampling.retire_pass_rate
+    shares = component(trace, "correctness").mean(axis=1)
+    ids = [group.problem.id for group in trace.groups()]
+    return [problem for problem, share in zip(ids, shares, strict=True) if rate and share >= rate]
+
+
+ACTIVE = {
+    # Correctness is not paid, so that `total` leaves out groups that `any_component` trains on.
+    "active_sampling.filter": Case(
+        ("none", "correctness", "total", "any_component"),
+        admitted,
+        expected_admitted,
+        base=("batch.prompts_per_step=8", "batch.samples_per_prompt=2", "rewards.correctness_weight=0.0"),
+        same=what_was_sampled,
+    ),
+    # No answer is ever right: the refill goes on to the end of its budget.
+    "active_sampling.refill": Case(
+        ("false", "true"),
+        lambda t: t.metric("groups/sampled"),
+        lambda t: 12.0 if t.config.active_sampling.refill else 3.0,
+        base=("problems.train={impossible}", "active_sampling.filter=correctness"),
+    ),
+    "active_sampling.max_prompts_per_step_factor": Case(
+        ("1.5", "2.0"),
+        lambda t: t.metric("groups/sampled"),
+        lambda t: float(int(3 * t.config.active_sampling.max_prompts_per_step_factor)),
+        base=(
+            "problems.train={impossible}",
+            "active_sampling.filter=correctness",
+            "active_sampling.refill=true",
+        ),
+    ),
+    "active_sampling.retire_pass_rate": Case(
+        ("0.0", "0.25", "0.5"),
+        lambda t: t.run.state.retired,
+        solved,
+        base=("batch.prompts_per_step=8",),
+        same=outcome,
+    ),
+}
+
+
+# Rewards
+
+
+def expected_totals(trace: Trace) -> Floats:
+    options = trace.config.rewards
+    right, kept, long = (component(trace, name) for name in ("correctness", "format", "overlong"))
+    if options.format_when == "correct":
+        kept = kept * (right == 1)
+    return options.correctness_weight * right + options.format_weight * kept + long
+
+
+def correctness(trace: Trace) -> Floats:
+    return component(trace, "correctness")
+
+
+def expected_correctness(trace: Trace) -> Floats:
+    """What stands in the last box, or the last integer, behind the reasoning."""
+    patterns = {"boxed": r"\\boxed\{(-?\d+)\}", "last_number": r"(-?\d+)"}
+
+    def right(row: dict[str, Any]) -> float:
+        text = row["completion"].rpartition("</think>")[2]
+        closed = "<think>" not in row["completion"] or "</think>" in row["completion"]
+        found = re.findall(patterns[trace.config.rewards.answer], text)
+        return float(closed and bool(found) and found[-1] == row["answer"])
+
+    return trace.grid(right)
+
+
+def expected_overlong(trace: Trace) -> Floats:
+    longest, buffer = trace.config.sampling.max_new_tokens, trace.config.rewards.overlong_buffer_tokens
+    tokens = trace.grid(lambda row: row["tokens"])
+    return -np.clip((tokens - (longest - buffer)) / buffer, 0, 1) if buffer else np.zeros_like(tokens)
+
+
+REWARDS = {
+    # The box is opened by the prompt, so that the answer itself has a number and no box.
+    "rewards.answer": Case(
+        ("boxed", "last_number"),
+        correctness,
+        expected_correctness,
+        base=("prompt.prefill=The answer is \\boxed{", "sampling.max_new_tokens=8"),
+        same=Trace.sampled_ids,
+    ),
+    "rewards.correctness_weight": Case(("0.5", "1.0"), totals, expected_totals, same=what_was_sampled),
+    "rewards.format_weight": Case(("0.0", "0.2"), totals, expected_totals, same=what_was_sampled),
+    "rewards.format_when": Case(("always", "correct"), totals, expected_totals, same=what_was_sampled),
+    "rewards.overlong_buffer_tokens": Case(
+        ("0", "8", "16"),
+        lambda t: {"penalty": component(t, "overlong"), "total": totals(t)},
+        lambda t: {"penalty": expected_overlong(t), "total": expected_totals(t)},
+        same=Trace.sampled_ids,
+    ),
+}
+
+CASES = {**SAMPLING, **BATCH, **ACTIVE, **REWARDS}
