@@ -183,7 +183,8 @@ def measures_of(folder: Path) -> dict[str, Any]:
         "sampled": sampled.accuracy.value,
         "greedy": greedy.accuracy.value,
         "format": sampled.format_rate.value,
-        "entropy": statistics.mean(line["policy/entropy"] for line in lines[-5:] if "policy/entropy" in line),
+        # Of the last steps that trained: a destroyed policy has no group with signal any more.
+        "entropy": statistics.mean([line["policy/entropy"] for line in lines if "policy/entropy" in line][-5:]),
         "sampled_tokens": summary["sampled_tokens"],
         "gain_per_100k_tokens": (sampled.accuracy.value - start_accuracy()) / summary["sampled_tokens"] * 1e5,
     }

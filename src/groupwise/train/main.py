@@ -171,9 +171,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
     console.print(
         f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "
-        f"({cpu:.1f} CPU-min on {summary['threads']} thread(s)), peak memory "
+        f"({cpu:.1f} CPU-min on {summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}), peak memory "
         f"{summary['peak_memory_bytes'] / 2**20:.0f} MiB",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
 

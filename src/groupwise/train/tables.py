@@ -9,8 +9,8 @@ from groupwise.train.measure import FORCED_GREEDY, FORCED_SAMPLED, GREEDY, SAMPL
 WAY_LABELS = {
     GREEDY: "greedy",
     SAMPLED: "sampled",
-    FORCED_GREEDY: "greedy, <think> forced",
-    FORCED_SAMPLED: "sampled, <think> forced",
+    FORCED_GREEDY: "greedy, think forced",
+    FORCED_SAMPLED: "sampled, think forced",
 }
 
 
