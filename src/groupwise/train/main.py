@@ -169,10 +169,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     elif summary["after"]:
         console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
     minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
+    threads = f"{summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}"
     console.print(
         f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "
-        f"({cpu:.1f} CPU-min on {summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}), peak memory "
-        f"{summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+        f"({cpu:.1f} CPU-min on {threads}), peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
         highlight=False,
         soft_wrap=True,
     )
