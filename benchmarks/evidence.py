@@ -44,7 +44,7 @@ COMMON = [
     "batch.epochs_per_step=1",
 ]
 HOT = [
-    "optimizer.lr=2e-3",
+    "optimizer.lr=1e-3",
     "optimizer.max_grad_norm=1000.0",
     "batch.epochs_per_step=4",
     "batch.minibatches_per_step=2",
@@ -231,7 +231,7 @@ VARIANTS_HEAD = """
 ## All variants
 
 Mean ± standard deviation over seeds. Base: token mean, clip 0.2/0.28, no KL, no division by the deviation, format
-weight 0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 2e-3, 4 epochs × 2 minibatches, no
+weight 0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 1e-3, 4 epochs × 2 minibatches, no
 clipping of the gradient, no refill. *Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs ×
 2 minibatches.
 
