@@ -34,8 +34,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
     problems = after[0][1]["n"]
     samples = summary["after"][SAMPLED]["samples_per_prompt"]
     table = Table(title=f"accuracy on {problems} unseen problems, {samples} samples each; 95 % intervals")
-    for name, justify in (("", "left"), ("before", "right"), ("after", "right"), ("change", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("")
+    for name in ("before", "after", "change"):
+        table.add_column(name, justify="right")
     for (label, old), (_, new) in zip(before, after, strict=True):
         table.add_row(label, percent(old), percent(new), f"{100 * (new['value'] - old['value']):+.1f}")
     lengths = [summary[side][SAMPLED]["mean_tokens"] for side in ("before", "after")]

@@ -13,7 +13,7 @@ from groupwise.config_facts import selects_tokens, updates_per_step, uses_kl
 from groupwise.objective.kl import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.objective.reduction import StepTotals, group_token_totals, token_weights
+from groupwise.objective.reduction import Reduction, StepTotals, group_token_totals, token_weights
 from groupwise.policy.load import Policy
 from groupwise.policy.score import Scores, Scoring, score
 from groupwise.rollout.sampling import derive_seed
@@ -117,16 +117,17 @@ def loss_inputs(
     lengths_B = micro.packed.lengths_B
     reduction = config.objective.reduction
 
-    def weights(name: str) -> Tensor:
+    def weights(name: Reduction) -> Tensor:
         return token_weights(
             lengths_B,
-            name,  # type: ignore[arg-type]
+            name,
             totals,
             kept_B=micro.trained_B,
             constant_length=config.objective.constant_length_tokens or config.sampling.max_new_tokens,
             group_tokens_B=group_tokens_B,
         )
 
+    kl_reduction = config.kl.reduction
     penalised, in_reward = uses_kl(config), config.kl.placement == "reward"
     advantages_N = None
     if penalised and in_reward and micro.ref_logps_N is not None:
@@ -145,7 +146,7 @@ def loss_inputs(
         advantages_N=advantages_N,
         policy_mask_N=micro.policy_mask_N,
         kl_coefficient_B=micro.kl_coefficient_B if penalised and not in_reward else None,
-        kl_weights_N=None if config.kl.reduction == "as_policy" else weights(config.kl.reduction),
+        kl_weights_N=None if kl_reduction == "as_policy" else weights(kl_reduction),
         entropy_coefficient=entropy_coefficient,
         drift_coefficient_N=micro.drift_N,
     )

@@ -1,0 +1,122 @@
+"""Options of what is trained on what: the model, its prompts, the problems, sampling and grading."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from groupwise.config.base import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+
+
+class ModelOptions(Options):
+    """Which model is trained, and with which arithmetic."""
+
+    path: str = "bundled"
+    """`bundled`, a Hugging Face model folder, a `.gguf` file, or the id of a model on the hub."""
+
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the matrix products. The weights that the optimizer updates are float32 in either case."""
+
+    trainable: Literal["all", "all_but_embeddings"] = "all"
+    """Which weights are trained. `all_but_embeddings` also leaves an output head alone that shares them."""
+
+
+class PromptExample(Options):
+    """One solved problem that is shown before the real one."""
+
+    problem: str
+    answer: str
+
+
+class PromptOptions(Options):
+    """How a problem becomes the prompt."""
+
+    template: Literal["chat", "plain"] = "chat"
+    """`chat` uses the tokenizer's chat template; `plain` joins the contents with blank lines."""
+
+    system: str = ""
+    """A system message put first; empty for none."""
+
+    examples: list[PromptExample] = []
+    """Solved problems shown first, as turns of the chat."""
+
+    prefill: str = ""
+    """Text that the model's turn begins with, for example `<think>`. It belongs to the prompt and is not trained."""
+
+
+class Columns(Options):
+    """Names of the columns of a problem file, where they are not recognised by themselves."""
+
+    problem: str = ""
+    """Column with the problem's text or its list of chat messages."""
+
+    answer: str = ""
+    """Column with the answer."""
+
+    domain: str = ""
+    """Column with the domain."""
+
+
+class ProblemOptions(Options):
+    """Where problems come from. A source is `arithmetic` (generated) or a file: .jsonl, .json, .parquet."""
+
+    train: str = "arithmetic"
+    """Problems to train on."""
+
+    eval: str = ""
+    """Problems to measure on, before and after. Empty: where training is on generated problems, others that it never
+    meets; where it is on a file, none."""
+
+    columns: Columns = Columns()
+
+    eval_problems: NonNegativeInt = 512
+    """How many problems the measurement uses (at most; a file may hold fewer). 0 for no measurement."""
+
+    eval_samples_per_prompt: PositiveInt = 8
+    """Samples for each problem of the measurement at the training temperature; pass@k is given for k up to this."""
+
+    eval_every_steps: NonNegativeInt = 0
+    """Also measure every so many steps; 0 for only before and after."""
+
+
+class SamplingOptions(Options):
+    """How completions are sampled. The same numbers serve every scorer of these completions."""
+
+    temperature: PositiveFloat = 1.0
+
+    max_new_tokens: PositiveInt = 512
+    """Longest completion, in tokens. A completion that reaches it is truncated."""
+
+    top_k: NonNegativeInt = 0
+    """Sample from the most likely tokens only; 0 for all."""
+
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Sample from the smallest set of most likely tokens that has this probability."""
+
+    min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Sample from tokens that have at least this share of the most likely one's probability."""
+
+    keep_mask: Literal["none", "replay"] = "none"
+    """`replay` records which tokens top_k, top_p and min_p kept, at most 1024 at each position, and every scorer
+    normalises over the same ones (DeepSeek-V3.2)."""
+
+    engine_batch_sequences: PositiveInt = 256
+    """How many sequences are decoded at once, at most."""
+
+
+class RewardOptions(Options):
+    """How a completion is paid: `correctness_weight` · correct + `format_weight` · format."""
+
+    answer: Literal["boxed", "last_number"] = "boxed"
+    """Where the answer stands: in the last \\boxed{}, or as the last number; in either case after the reasoning."""
+
+    correctness_weight: NonNegativeFloat = 1.0
+
+    format_weight: NonNegativeFloat = 0.0
+    """Weight of the format reward for one non-empty <think>…</think> before the answer."""
+
+    format_when: Literal["always", "correct"] = "always"
+    """`correct` pays the format only to a right answer."""
+
+    overlong_buffer_tokens: NonNegativeInt = 0
+    """Soft penalty of long answers (DAPO eq. 13): over the last so many tokens before sampling.max_new_tokens it grows
+    linearly to -1. 0 for none."""

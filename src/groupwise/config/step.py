@@ -1,0 +1,96 @@
+"""Options of a run and of its steps: sizes, filter, optimizer, length."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from groupwise.config.base import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+
+
+class BatchOptions(Options):
+    """What one step consists of."""
+
+    prompts_per_step: PositiveInt = 16
+    """Groups that one step trains on."""
+
+    samples_per_prompt: PositiveInt = 8
+    """Completions of each problem: the size of the group."""
+
+    minibatches_per_step: PositiveInt = 1
+    """Optimizer steps in one pass over the groups of a step."""
+
+    epochs_per_step: PositiveInt = 1
+    """Passes over the groups of a step."""
+
+    micro_batch_tokens: PositiveInt = 16384
+    """Tokens in one forward and backward pass, at most, each prompt counted once. Changes memory, not the gradient."""
+
+    logits_chunk_tokens: PositiveInt = 2048
+    """Rows of logits that exist at one time. Changes memory, not the gradient."""
+
+
+class ActiveSamplingOptions(Options):
+    """Which groups are trained on. A group whose rewards are all equal has no signal."""
+
+    filter: Literal["none", "correctness", "total", "any_component"] = "correctness"
+    """What has to differ within a group for it to be trained on: its correctness, its total reward, any one reward, or
+    nothing. With `none`, groups without signal stay in the denominators, and a KL or entropy term acts on them."""
+
+    refill: bool = True
+    """Sample further problems until the step has its groups."""
+
+    max_prompts_per_step_factor: Annotated[float, Field(ge=1)] = 4.0
+    """Budget of the refill: problems sampled in a step, at most, as a multiple of `batch.prompts_per_step`."""
+
+    retire_pass_rate: Fraction = 0.0
+    """Problems of a file of which at least this share of samples was right are not drawn again; 0 for never."""
+
+
+class OptimizerOptions(Options):
+    """AdamW and its schedule."""
+
+    lr: PositiveFloat = 1e-6
+    """Peak learning rate."""
+
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+
+    epsilon: PositiveFloat = 1e-8
+
+    weight_decay: NonNegativeFloat = 0.0
+
+    max_grad_norm: PositiveFloat = 1.0
+    """The gradient is scaled down to this norm when it is longer."""
+
+    warmup_steps: NonNegativeInt = 0
+    """Steps over which the learning rate rises linearly to its peak."""
+
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the learning rate falls after the warm-up."""
+
+    final_lr_fraction: Fraction = 0.0
+    """Where the fall ends, as a share of the peak."""
+
+
+class RunOptions(Options):
+    """How long the run is, where it is written, and what it is seeded with."""
+
+    steps: PositiveInt = 200
+
+    seed: NonNegativeInt = 0
+
+    output: str = ""
+    """Folder of the run; empty for runs/NAME-NUMBER."""
+
+    checkpoint_every_steps: NonNegativeInt = 50
+    """0 for a checkpoint only at the end and at Ctrl-C."""
+
+    keep_checkpoints: PositiveInt = 2
+    """How many of the newest checkpoints stay."""
+
+    rollouts_every_steps: NonNegativeInt = 10
+    """Every so many steps all completions of the step are written to rollouts/; 0 for never."""
+
+    threads: NonNegativeInt = 0
+    """CPU threads; 0 for the faster choice of a short probe."""
