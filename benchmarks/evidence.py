@@ -232,8 +232,8 @@ VARIANTS_HEAD = """
 
 Mean ± standard deviation over seeds. Base: token mean, clip 0.2/0.28, no KL, no division by the deviation, format
 weight 0.2, active sampling, learning rate 6e-4, one epoch. *Hot*: learning rate 1e-3, 4 epochs × 2 minibatches, no
-clipping of the gradient, no refill; at 2e-3, which was tried first, all three are destroyed (1.0, 2.3, 0.7 %). *Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs ×
-2 minibatches.
+clipping of the gradient, no refill; at 2e-3, which was tried first, all three are destroyed (1.0, 2.3, 0.7 %).
+*Recipe*: the recipe's objective, filter and KL on the same work, with 2 epochs × 2 minibatches.
 
 | variant | sampled % | greedy % | format % | entropy, nats | tokens sampled, thousands |
 |---|---|---|---|---|---|
