@@ -22,7 +22,7 @@ from groupwise.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train import files
-from groupwise.train.main import compose_and_start, resume_run
+from groupwise.train.main import compose_and_start, resume_run, with_default_recipe
 from groupwise.train.report import ConsoleReporter
 from groupwise.train.run_folder import SCHEMA_VERSION
 from tests.commands import SMALL, groupwise, start, tree
@@ -554,3 +554,10 @@ def test_train_prints_its_summary(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "\x1b" not in plain
     for part in ("step 1/1", "before", "after", "greedy", "sampled", "4 unseen problems"):
         assert part in plain
+
+
+def test_overrides_alone_are_of_the_demo() -> None:
+    assert with_default_recipe([]) == ["demo"]
+    assert with_default_recipe(["run.steps=3"]) == ["demo", "run.steps=3"]
+    for named in (["dapo", "run.steps=3"], ["my.yaml"], ["model.path=folder", "problems.train=p.jsonl"]):
+        assert with_default_recipe(named) == named

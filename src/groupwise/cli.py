@@ -49,7 +49,7 @@ def train(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model. Without arguments: the bundled model on generated arithmetic, with the recipe `demo`."""
+    """Train a model. Where no recipe, no file and no model is named, overrides are of the recipe `demo`."""
     from groupwise.errors import UsageError
     from groupwise.train import main
 
@@ -60,7 +60,7 @@ def train(
     if resume is not None:
         summary = main.resume_run(resume, given, reporter)
     else:
-        summary = main.compose_and_start(given or ["demo"], dry_run, reporter)
+        summary = main.compose_and_start(main.with_default_recipe(given), dry_run, reporter)
         if dry_run:
             return
     if summary is None:

@@ -179,6 +179,15 @@ def print_summary(summary: dict[str, Any]) -> None:
     console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
 
 
+def with_default_recipe(arguments: list[str]) -> list[str]:
+    """The arguments behind the recipe `demo`, where they name neither a recipe, nor a file, nor a model.
+
+    The bundled model learns next to nothing at the learning rate that is the default for models of any size.
+    """
+    named = any("=" not in argument or argument.startswith("model.path=") for argument in arguments)
+    return arguments if named else ["demo", *arguments]
+
+
 def default_name(arguments: list[str]) -> str:
     """The name of a run from the last recipe or file that it was given."""
     named = [Path(argument).stem for argument in arguments if "=" not in argument]
