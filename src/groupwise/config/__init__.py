@@ -6,7 +6,7 @@ and `key=value`; the checks between options are in `config_checks`.
 
 from typing import Literal
 
-from groupwise.config.base import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 from groupwise.config.data import (
     Columns,
     ModelOptions,

@@ -7,6 +7,8 @@ from typing import Literal
 # Text alone cannot tell a special token for certain; these are the forms that they have.
 SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|</?s>|<(?:pad|unk|bos|eos)>")
 
+Status = Literal["correct", "wrong", "no_answer", "gold_bad", "undecided", "timeout", "error"]
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -24,11 +26,30 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a grader of answers or programs says.
+
+    score: 1 for `correct`, the share of passed tests where partial credit is given, otherwise 0; NaN for `gold_bad` and
+    `error`, which say nothing about the response. `undecided`: outside what the grader can compare within its bounds;
+    `timeout`: a second grader was stopped at its deadline. extracted: the answer as it was written. method: how it was
+    compared. flags: what is remarkable about the response, such as `multiple_boxes`.
+    """
+
+    status: Status
+    score: float
+    extracted: str = ""
+    method: str = ""
+    milliseconds: float = 0.0
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """One reward of one completion; `detail` says why, for people.
 
     `scored` and `no_answer` (there was nothing to judge, which earns 0) count alike. `error` means that the reward
-    could not judge: its value is NaN, so that it can never pass for a 0, and its group is left out.
+    could not judge: its value is NaN, so that it can never pass for a 0, and the sample or its group is left out.
     """
 
     value: float

@@ -1,7 +1,10 @@
 """What a problem is, and the endless stream that training draws problems from."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from groupwise.code_tests import CodeTests
 
 
 class Message(NamedTuple):
@@ -17,6 +20,8 @@ class Problem:
 
     `messages` is the conversation up to the model's turn, without any template; for most files it is one user message.
     `source` says where the problem came from, as `file:line` or `generator:index`, so that an error can name it.
+    `tests` are of a problem that asks for a program; its answer is empty. `row` is everything that the file says of it,
+    for reward functions of the user's own.
     """
 
     id: str
@@ -24,6 +29,8 @@ class Problem:
     answer: str
     domain: str = "math"
     source: str = ""
+    tests: CodeTests | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def question(self) -> str:

@@ -1,0 +1,40 @@
+"""Tests of a program, as data: what goes in and what has to come out. Nothing here is ever run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StdinTest:
+    """A whole program reads `stdin` and has to print `stdout`."""
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallTest:
+    """A function is called with these arguments and has to return `expected`; all of it Python literals.
+
+    tolerance: largest absolute difference of floats, 0 for exact.
+    """
+
+    args: tuple[Any, ...]
+    expected: Any
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTests:
+    """What a program is judged by: `calls` of the function `entry_point`, or `stdin` runs of the whole program.
+
+    preamble: code put before the candidate's, such as the imports and helpers that the problem's text gives.
+    weak_oracle: why these tests say less than those they were made from; empty where they say the same.
+    """
+
+    stdin: tuple[StdinTest, ...] = ()
+    calls: tuple[CallTest, ...] = ()
+    entry_point: str = ""
+    preamble: str = ""
+    weak_oracle: str = ""
