@@ -1,6 +1,6 @@
 """What an engine is asked and what it returns: the records between sampling and training."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -81,6 +81,12 @@ class RolloutEngine(Protocol):
 
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
         """The completions of each request, in the order of its seeds."""
+        ...
+
+    def stream(
+        self, requests: Sequence[SampleRequest], sampling: SamplingParams
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """The same, each with the index of its request as soon as it is complete, so that grading can begin."""
         ...
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:

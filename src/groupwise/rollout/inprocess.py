@@ -1,6 +1,6 @@
 """Sampling in the trainer's own process: each prompt once per group, a preallocated cache, finished rows leave."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -36,36 +36,53 @@ class InProcessEngine:
                     own[name].copy_(weight)
         self.version = version
 
-    @torch.inference_mode()
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
         """The completions of each request, in the order of its seeds.
 
         Raises:
             ValueError: for a prompt without tokens, or one that leaves no room in the context.
         """
+        answers: list[list[Completion]] = [[] for _ in requests]
+        for index, completions in self.stream(requests, sampling):
+            answers[index] = completions
+        return answers
+
+    def stream(
+        self, requests: Sequence[SampleRequest], sampling: SamplingParams
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """The same, each with its index as soon as all completions of the request are there; see `generate`."""
         for request in requests:
             room = self._policy.max_context_tokens - len(request.prompt_ids)
             if len(request.prompt_ids) == 0 or room < 1:
                 raise ValueError(f"a prompt of {len(request.prompt_ids)} tokens leaves no room for a completion")
-        flat = iter([completion for wave in self._waves(requests) for completion in self._decode(wave, sampling)])
-        return [[next(flat) for _ in request.seeds] for request in requests]
+        parts: list[list[Completion]] = [[] for _ in requests]
+        for wave in self._waves(requests):
+            for place, completions in self._decode([request for _, request in wave], sampling):
+                index = wave[place][0]
+                parts[index] += completions
+                if len(parts[index]) == len(requests[index].seeds):
+                    yield index, parts[index]
 
-    def _waves(self, requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
-        """Requests cut into batches of at most `batch_sequences` sequences; a larger group is divided."""
-        waves: list[list[SampleRequest]] = [[]]
+    def _waves(self, requests: Sequence[SampleRequest]) -> list[list[tuple[int, SampleRequest]]]:
+        """Requests with their index, cut into batches of at most `batch_sequences` sequences; a larger group is
+        divided."""
+        waves: list[list[tuple[int, SampleRequest]]] = [[]]
         room = self._batch_sequences
-        for request in requests:
+        for index, request in enumerate(requests):
             seeds = request.seeds
             while seeds:
                 if room == 0:
                     waves.append([])
                     room = self._batch_sequences
-                waves[-1].append(SampleRequest(request.prompt_ids, seeds[:room]))
+                waves[-1].append((index, SampleRequest(request.prompt_ids, seeds[:room])))
                 taken = min(room, len(seeds))
                 seeds, room = seeds[taken:], room - taken
         return [wave for wave in waves if wave]
 
-    def _decode(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[Completion]:
+    @torch.inference_mode()
+    def _decode(
+        self, requests: Sequence[SampleRequest], sampling: SamplingParams
+    ) -> Iterator[tuple[int, list[Completion]]]:
         policy, device = self._policy, self._policy.device
         lengths = [len(request.prompt_ids) for request in requests]
         rows = sum(len(request.seeds) for request in requests)
@@ -92,6 +109,23 @@ class InProcessEngine:
         ends_P = torch.tensor(starts, device=device) + torch.tensor(lengths, device=device) - 1
         logits_BV = policy_logits(self._model, hidden_TD[ends_P])[prompt_of_row_B]
 
+        def finished(place: int) -> tuple[int, list[Completion]]:
+            rows_of = range(first_row_P[place], first_row_P[place + 1])
+            return place, [
+                Completion(
+                    ids=tokens_BT[row, : (length := int(length_B[row]))].cpu().numpy().copy(),
+                    logps=logps_BT[row, :length].cpu().numpy().copy(),
+                    finish_reason="stop" if stopped_B[row] else "length",
+                    version=self.version,
+                    kept=kept_B[row],
+                )
+                for row in rows_of
+            ]
+
+        first_row_P = np.cumsum([0, *(len(request.seeds) for request in requests)]).tolist()
+        kept_B: list[KeptSets] | list[None] = [None] * rows
+        waiting_P = np.diff(first_row_P)
+        running = rows
         recorder = KeptRecorder()
         # `row_A` are the rows that still stand in the cache, `running_A` those of them that have not ended.
         row_A = torch.arange(rows, device=device)
@@ -106,8 +140,13 @@ class InProcessEngine:
             stopped = row_A[(token_A.unsqueeze(1) == stops).any(dim=1) & running_A]
             length_B[stopped] = position + 1
             stopped_B[stopped] = True
-            running_A = length_B[row_A] > position + 1
-            running = int(running_A.sum())
+            ended_A = running_A & (length_B[row_A] <= position + 1)
+            running_A = running_A & ~ended_A
+            before, running = running, int(running_A.sum())
+            if running < before and not sampling.record_kept:
+                ended = prompt_of_row_B[row_A[ended_A]].cpu().numpy()
+                waiting_P -= np.bincount(ended, minlength=len(waiting_P))
+                yield from (finished(int(place)) for place in np.unique(ended) if waiting_P[place] == 0)
             if running == 0:
                 break
             if running < COMPACT_BELOW * len(row_A):
@@ -118,20 +157,9 @@ class InProcessEngine:
             cache.filled += 1
             logits_BV = policy_logits(self._model, hidden_AD)
 
-        all_tokens, all_logps = tokens_BT.cpu().numpy(), logps_BT.cpu().numpy()
-        kept_B: list[KeptSets] | list[None] = [None] * rows
         if sampling.record_kept:
             kept_B = recorder.sets(length_B.tolist())
-        return [
-            Completion(
-                ids=all_tokens[row, :length].copy(),
-                logps=all_logps[row, :length].copy(),
-                finish_reason="stop" if stopped else "length",
-                version=self.version,
-                kept=kept_B[row],
-            )
-            for row, (length, stopped) in enumerate(zip(length_B.tolist(), stopped_B.tolist(), strict=True))
-        ]
+            yield from (finished(place) for place in range(len(requests)))
 
     def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
         backbone = getattr(self._model, self._policy.model.base_model_prefix)
