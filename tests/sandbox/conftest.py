@@ -1,0 +1,37 @@
+"""Sandboxes to test: every backend that works on this machine, and the best of them."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from groupwise.errors import DataError
+from groupwise.sandbox.backend import UnavailableError
+from groupwise.sandbox.open import BACKENDS, open_backend, open_sandbox
+from groupwise.sandbox.options import SandboxOptions
+from groupwise.sandbox.sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """The one that `auto` takes."""
+    try:
+        opened = open_sandbox(SandboxOptions())
+    except DataError as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened
+
+
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in BACKENDS if name not in ("bubblewrap", "none")]
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "none", *OTHERS])
+def each_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Each that works here, `none` too."""
+    try:
+        opened = open_backend(cast("str", request.param), SandboxOptions())
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened
