@@ -14,7 +14,8 @@ _DIGITS = 4000
 
 
 def same_literal(answer: str, gold: str) -> bool:
-    """Numbers are compared exactly, `1,000.0` and `1000` or `2/4` and `1/2` being the same; anything else as text.
+    """Numbers are compared exactly, `1,000.0` and `1000` or `2/4` and `1/2` being the same; anything else as text. A
+    ratio is no integer, since the question may have been one.
 
     A degree sign may stand behind a number. In text, case, kinds of quotation marks, runs of white space and white
     space around brackets and commas do not count. Nothing is calculated: `3+4` is not 7.
@@ -22,8 +23,14 @@ def same_literal(answer: str, gold: str) -> bool:
     answer, gold = _plain(answer), _plain(gold)
     expected = literal_number(gold)
     if expected is not None:
-        return literal_number(_DEGREES.sub("", answer)) == expected
+        found = literal_number(_DEGREES.sub("", answer))
+        copied = expected.denominator == 1 and _is_ratio(answer) and not _is_ratio(gold)
+        return found == expected and not copied
     return answer.casefold() == gold.casefold()
+
+
+def _is_ratio(text: str) -> bool:
+    return "/" in text or "frac" in text
 
 
 def literal_number(text: str) -> Fraction | None:

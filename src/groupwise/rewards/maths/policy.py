@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from groupwise.options import NonNegativeFloat, Options
+from groupwise.options import NonNegativeFloat, NonNegativeInt, Options
 
 AnswerMode = Literal["marked", "boxed", "gsm8k", "answer_tag", "last_number", "lenient"]
 
@@ -12,20 +12,35 @@ class MathsPolicy(Options):
 
     answer: AnswerMode = "marked"
     """Where the answer stands, always after the reasoning: `boxed` in the last \\boxed{}, `gsm8k` behind `####`,
-    `answer_tag` in <answer></answer>, `marked` at any of these marks, `last_number` the last number, `lenient` at a
-    mark, else behind words like "the answer is", else the last number."""
+    `answer_tag` in <answer></answer>, `marked` at the last of these marks, else behind words like "the answer is", else
+    in a closing sentence that states one number, `last_number` the last number, `lenient` as `marked`, else the last
+    number."""
 
     percent: Literal["equal", "strict"] = "equal"
-    """`equal`: 50 % is also 0.5, and 50 where the reference answer says 50 %."""
+    """`equal`: 50 % is also 0.5, and 50 where one side says 50 %. `strict`: both sides say % or neither."""
 
     units: Literal["lenient", "strict"] = "lenient"
-    """`lenient`: a unit may be left out; a wrong one is wrong, a convertible one is converted. `strict`: it must stand."""
+    """`lenient`: a unit may be left out or added; a wrong one is wrong, a convertible one is converted. `strict`: a
+    unit stands where the reference answer has one, and nowhere else."""
 
     relative_tolerance: NonNegativeFloat = 0.0
     """Largest relative difference of two numbers that count as equal, where one of them is a decimal."""
 
+    correct_digits: NonNegativeInt = 6
+    """A decimal with at least so many significant digits, all correctly rounded or cut off, is equal to a number that
+    has more digits, as 0.333333 to 1/3; 0 to accept exact values alone."""
+
     unreduced: Literal["equal", "wrong"] = "equal"
     """Whether 2/4 is 1/2."""
 
+    unevaluated: Literal["equal", "wrong"] = "equal"
+    """Whether 3 + 4 is 7. With `equal`, a policy that copies the question "Compute 3 + 4" into its answer is right.
+    `wrong` asks for a written number where the reference answer is one; fractions are a matter of `unreduced`."""
+
     order: Literal["by_gold", "strict", "ignore"] = "by_gold"
-    """Whether the order of several answers counts: `by_gold` in tuples and intervals but not in sets and lists."""
+    """Whether the order of several answers counts: `by_gold` in tuples but not in sets and lists, `strict` always,
+    `ignore` never, save for the ends of an interval."""
+
+    inequality: Literal["by_gold", "equal", "strict"] = "by_gold"
+    """Whether x < 3 is (-oo, 3): `by_gold` accepts an interval for an inequality but not the reverse, `equal` accepts
+    both, `strict` none."""

@@ -1,0 +1,41 @@
+"""Integers and decimals compared as digits: the fast path, for numbers of any length."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
+_PLAIN = re.compile(
+    r"\s*(?:\\?\$|\\\(|\\\[|\$\$)?\s*(?P<sign>[-+]?)\s*(?:\\?\$)?"
+    r"(?P<whole>[0-9]{1,3}(?P<separator>,\\!|,|\{,\}|\\[,;:!]|~|[ \u00a0\u2009\u202f])[0-9]{3}"
+    r"(?:(?P=separator)[0-9]{3})*"
+    r"|[0-9]*)(?:\.(?P<decimals>[0-9]*))?\s*(?:\$\$?|\\\)|\\\])?\.?\s*"
+)
+_NOT_DIGIT = re.compile(r"[^0-9]+")
+
+
+class Plain(NamedTuple):
+    """A number in its only form: no leading or trailing zeros, no minus zero."""
+
+    negative: bool
+    whole: str
+    decimals: str
+
+
+def plain_number(text: str) -> Plain | None:
+    """The number that a text is; None for what is not just an integer or a decimal."""
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        match = _PLAIN.fullmatch(text.translate(_MINUS)) if not text.isascii() else None
+        if match is None:
+            return None
+    whole, decimals = match["whole"], match["decimals"] or ""
+    if not whole and not decimals:
+        return None
+    if match["separator"]:
+        whole = _NOT_DIGIT.sub("", whole)
+    whole, decimals = whole.lstrip("0"), decimals.rstrip("0")
+    return Plain(match["sign"] == "-" and bool(whole or decimals), whole, decimals)
+
+
+cached_plain_number = lru_cache(maxsize=8192)(plain_number)
