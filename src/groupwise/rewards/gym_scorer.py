@@ -3,7 +3,7 @@
 import math
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from groupwise.errors import DataError
 from groupwise.rewards.literal import same_literal
@@ -24,13 +24,6 @@ _STATUS: dict[str, Status] = {
     "closed": "error",
     "other_problem": "error",
 }
-
-
-def judge_of(problem: Problem) -> Literal["", "literal", "scorer"]:
-    """Who judges the answers to a problem: `grade_literal`, GymScorer, or, for other sources, neither (empty)."""
-    place = problem.row.get(ROW_KEY)
-    judge: Literal["", "literal", "scorer"] = place["judge"] if isinstance(place, dict) and "judge" in place else ""
-    return judge
 
 
 def grade_literal(answer: str, gold: str) -> Verdict:

@@ -48,18 +48,25 @@ class FormatOptions(Options):
     """The reward for the form of a completion: 1 or 0, or a share of it."""
 
     weight: NonNegativeFloat = 0.0
+    """With 0 the format is measured and not paid."""
 
     form: Literal["think", "think_answer", "regex"] = "think"
-    """`think`: one non-empty <think>…</think>, then an answer. `think_answer`: the answer in <answer>…</answer>, and
-    nothing behind it. `regex`: `pattern` matches the whole completion."""
+    """`think`: one non-empty <think>…</think>, then an answer. `think_answer`: the answer alone in one non-empty
+    <answer>…</answer>, with nothing but white space between and behind. `regex`: `pattern` matches the whole
+    completion."""
 
     strictness: Literal["strict", "soft"] = "strict"
-    """`soft` pays a quarter for each of four parts that are kept; an empty or repeated tag earns nothing."""
+    """`soft` pays a quarter for each of four parts that are kept, and nothing at all where a tag is empty, repeated or
+    closed before it opens. `think`: a <think> with text behind it, nothing before it, text with </think> behind it, an
+    answer behind that. `think_answer`: the reasoning in its tags, the answer in its tags, both in this order, nothing
+    outside of both. A pattern matches or does not."""
 
     pattern: str = ""
-    """Regular expression of `regex`; matching stops after `pattern_milliseconds`, and then counts as not matching."""
+    """Regular expression of `regex`. A dot matches line ends too. A <think> that the prompt ends with is part of what
+    is matched, special tokens are not."""
 
     pattern_milliseconds: PositiveInt = 50
+    """Matching stops after so long, and the pattern then counts as not matching."""
 
     when: str = "always"
     """`always`, or the component that has to be full for the format to be paid, as in `correctness`."""
@@ -84,6 +91,7 @@ class LengthOptions(Options):
     shortest of the group to -0.5 for the longest, for wrong answers at most 0 (Kimi k1.5)."""
 
     free_tokens: NonNegativeInt = 0
+    """Of `linear`: so many tokens cost nothing."""
 
 
 class LanguageOptions(Options):
@@ -92,7 +100,8 @@ class LanguageOptions(Options):
     weight: NonNegativeFloat = 0.0
 
     script: str = "Latin"
-    """Unicode script: Latin, Han, Cyrillic, Arabic, Hangul, Devanagari, Greek, … Several are joined with `+`."""
+    """Unicode script: Latin, Han, Cyrillic, Arabic, Hangul, Devanagari, Greek, … Several are joined with `+`. LaTeX
+    commands do not count; a text without letters gets 1."""
 
 
 class RepetitionOptions(Options):
@@ -101,9 +110,10 @@ class RepetitionOptions(Options):
     weight: NonNegativeFloat = 0.0
 
     ngram_tokens: PositiveInt = 20
+    """Length of an n-gram."""
 
     free_share: Fraction = 0.0
-    """This share of repeated n-grams costs nothing."""
+    """This share of repeated n-grams costs nothing; the rest is scaled to -1 again."""
 
 
 class FunctionOptions(Options):
@@ -113,6 +123,7 @@ class FunctionOptions(Options):
     """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.rewards`."""
 
     weight: float = 1.0
+    """Negative for a price; with 0 the function is called and its value is measured alone."""
 
     when: str = "always"
     """`always`, or the component that has to be full for it to be paid."""
