@@ -25,8 +25,9 @@ from groupwise.policy.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train.grade import Grader
+from groupwise.train.judges import Judges
 from groupwise.train.measure import Measurement, measure
-from groupwise.train.setup import eval_problems
+from groupwise.train.sources import eval_problems
 
 FOLDER = Path("build/evidence")
 DOC = Path("docs/evidence.md")
@@ -60,9 +61,9 @@ RECIPE_SIZES = [
     "batch.samples_per_prompt=8",
     "batch.minibatches_per_step=2",
     "batch.epochs_per_step=2",
-    "rewards.correctness_weight=1.0",
-    "rewards.format_weight=0.2",
-    "rewards.overlong_buffer_tokens=0",
+    "rewards.correctness.weight=1.0",
+    "rewards.format.weight=0.2",
+    "rewards.overlong.buffer_tokens=0",
     "optimizer.lr=6e-4",
     "optimizer.warmup_steps=3",
 ]
@@ -89,9 +90,9 @@ VARIANTS: dict[str, list[str]] = {
     "4 epochs, printed KL 0.02": [*EPOCHS, *SEED_KL, "kl.coefficient=0.02"],
     "4 epochs, printed KL 0.001": [*EPOCHS, *SEED_KL, "kl.coefficient=0.001"],
     "4 epochs, r·k3 0.02": [*EPOCHS, "kl.coefficient=0.02"],
-    "format weight 0.1": ["rewards.format_weight=0.1"],
-    "format weight 1": ["rewards.format_weight=1.0"],
-    "format weight 1, conditional": ["rewards.format_weight=1.0", "rewards.format_when=correct"],
+    "format weight 0.1": ["rewards.format.weight=0.1"],
+    "format weight 1": ["rewards.format.weight=1.0"],
+    "format weight 1, conditional": ["rewards.format.weight=1.0", "rewards.format.when=correctness"],
     "group std": ["advantage.scale=group_std"],
     "no refill": ["active_sampling.refill=false"],
     "no filter": ["active_sampling.refill=false", "active_sampling.filter=none"],
@@ -202,14 +203,15 @@ def accuracies_of(model: str) -> tuple[Measurement, Measurement]:
     policy = load_policy(model)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
-    problems = eval_problems(config.problems)
+    problems = eval_problems(config.problems, {})
+    with Judges(config) as judges:
+        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
 
-    def at(temperature: float, samples: int) -> Measurement:
-        sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids)
-        return measure(policy, engine, renderer, grader, problems, sampling, samples, seed=0)
+        def at(temperature: float, samples: int) -> Measurement:
+            sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids)
+            return measure(policy, engine, renderer, grader, problems, sampling, samples, seed=0)
 
-    return at(0.0, 1), at(1.0, EVAL_SAMPLES)
+        return at(0.0, 1), at(1.0, EVAL_SAMPLES)
 
 
 # Two-sided 5 % of Student's t with two degrees of freedom: three seeds can show large effects only.

@@ -18,8 +18,11 @@ def from_verl(options: dict[str, Any], problems: int | None = None) -> Imported:
 
 
 def option(imported: Imported, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return imported.config.get(section, {}).get(name)
+    *sections, name = key.split(".")
+    owner: dict[str, Any] = imported.config
+    for section in sections:
+        owner = owner.get(section, {})
+    return owner.get(name)
 
 
 def said(imported: Imported, key: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import groupwise.compose
@@ -234,7 +234,7 @@ def test_all_errors_at_once_each_with_its_line(write: Write) -> None:
         f"{path}:16: prompt.examples[1].answer is missing and has no default; expected text",
         f"{path}:16: prompt.examples[1].answr is not an option; expected a section with the keys problem, answer",
         f"{path}:17: prompt.examples[2]: found the integer 7, expected a section with the keys problem, answer",
-        f"{path}:19: rewards.answer: found a list of 1, expected one of boxed, last_number",
+        f"{path}:19: rewards.answer is not an option; did you mean rewards.correctness.maths.answer?",
         "sampling.temperature=.nan: sampling.temperature: found the number nan, expected a number of more than 0",
     ]
     assert sorted(errors) == sorted(expected)
@@ -342,6 +342,7 @@ def test_dump_composes_to_the_same_configuration(write: Write) -> None:
     assert yaml.safe_load(text)["prompt"]["system"] == "on"
 
 
+@settings(deadline=None)
 @given(
     text=st.text(st.characters(codec="utf-8"))
     | st.sampled_from(["1e-5", "yes", "null", "~", "12:30", "0o7", "0x1", "=", "<<"]),

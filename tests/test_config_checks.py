@@ -19,7 +19,7 @@ def build(**sections: Mapping[str, object]) -> TrainConfig:
 REINFORCE = {"ratio": "none", "surrogate": "reinforce"}
 TRAINER = {"old_logps": "trainer"}
 REDUCED = {"compute_dtype": "bfloat16"}
-FORMAT = {"format_weight": 0.5}
+FORMAT = {"format": {"weight": 0.5}}
 ALL_GROUPS = {"filter": "none", "refill": False}
 
 
@@ -42,11 +42,15 @@ ERRORS = [
     ),
     (build(advantage={"std_ddof": 0}), "advantage.std_ddof", ["advantage.scale=none", "group_std", "default, 1"]),
     (build(advantage={"std_epsilon": 0.5}), "advantage.std_epsilon", ["no effect", "advantage.scale=none"]),
-    (build(rewards={"format_when": "correct"}), "rewards.format_when", ["rewards.format_weight=0", "a weight"]),
     (
-        build(rewards={"correctness_weight": 0}),
-        "rewards.correctness_weight",
-        ["nothing is paid", "rewards.format_weight=0"],
+        build(rewards={"format": {"when": "correctness"}}),
+        "rewards.format.when",
+        ["rewards.format.weight=0", "a weight"],
+    ),
+    (
+        build(rewards={"correctness": {"weight": 0}}),
+        "rewards.correctness.weight",
+        ["nothing is paid", "rewards.format.weight=0"],
     ),
     (
         build(active_sampling={"refill": False, "max_prompts_per_step_factor": 2}),
@@ -134,8 +138,8 @@ ERRORS = [
         ["=0.875 has no effect with problems.train=arithmetic", "train on a file"],
     ),
     (
-        build(rewards={"overlong_buffer_tokens": 513}),
-        "rewards.overlong_buffer_tokens",
+        build(rewards={"overlong": {"buffer_tokens": 513}}),
+        "rewards.overlong.buffer_tokens",
         ["=513 is more than sampling.max_new_tokens=512"],
     ),
     # Advantages.
@@ -166,17 +170,17 @@ ERRORS = [
         ["=9 is more than batch.samples_per_prompt=8"],
     ),
     (
-        build(advantage={"estimator": "pass_at_k"}, rewards={"format_weight": 0.1}),
-        "rewards.format_weight",
+        build(advantage={"estimator": "pass_at_k"}, rewards={"format": {"weight": 0.1}}),
+        "rewards.format.weight",
         ["no effect with advantage.estimator=pass_at_k"],
     ),
     (
-        build(advantage={"estimator": "pass_at_k"}, rewards={"overlong_buffer_tokens": 8}),
-        "rewards.overlong_buffer_tokens",
+        build(advantage={"estimator": "pass_at_k"}, rewards={"overlong": {"buffer_tokens": 8}}),
+        "rewards.overlong.weight",
         ["no effect with advantage.estimator=pass_at_k"],
     ),
     (
-        build(advantage={"estimator": "max_rl"}, rewards={"overlong_buffer_tokens": 8}),
+        build(advantage={"estimator": "max_rl"}, rewards={"overlong": {"buffer_tokens": 8}}),
         "advantage.estimator",
         ["divides by the mean reward", "negative"],
     ),
@@ -256,7 +260,7 @@ ERRORS = [
             ("refresh_reference_every_steps", 5),
         )
     ],
-    (build(kl={"by_domain": {"math": 0.0}}), "kl.by_domain", ["every coefficient is 0"]),
+    (build(domains={"math": {"kl_coefficient": 0.0}}), "domains.math.kl_coefficient", ["every coefficient is 0"]),
     *[
         (
             build(kl={"coefficient": 0.1, "placement": "reward", key: value}),
@@ -314,7 +318,7 @@ WARNINGS = [
         ["no problems to refill"],
     ),
     (
-        build(rewards={"correctness_weight": 0, "format_weight": 1}),
+        build(rewards={"correctness": {"weight": 0}, "format": {"weight": 1}}),
         "active_sampling.filter",
         ["not paid", "filter=total"],
     ),
@@ -333,7 +337,7 @@ WARNINGS = [
     ),
     (build(sampling={"top_k": 2000, "keep_mask": "replay"}), "sampling.top_k", ["at most 1024 tokens are recorded"]),
     (
-        build(advantage={"estimator": "gdpo"}, rewards={"format_weight": 0.5}),
+        build(advantage={"estimator": "gdpo"}, rewards={"format": {"weight": 0.5}}),
         "active_sampling.filter",
         ["filter=correctness with advantage.estimator=gdpo", "any_component"],
     ),
@@ -344,9 +348,9 @@ WARNINGS = [
     ),
     (build(advantage={"baseline": "none"}), "active_sampling.filter", ["does have a gradient", "filter=none"]),
     (
-        build(rewards={"format_weight": 1.0}),
-        "rewards.format_weight",
-        ["not less than rewards.correctness_weight=1.0", "format_when=correct"],
+        build(rewards={"format": {"weight": 1.0}}),
+        "rewards.format.weight",
+        ["a wrong answer can earn 1 (format)", "as much as the 1 of a right one", "when=correctness"],
     ),
     (build(advantage={"clip": 1.0}), "advantage.clip", ["never binds", "±1"]),
     (
@@ -413,8 +417,8 @@ WARNINGS = [
     ),
     # KL.
     (
-        build(kl={"by_domain": {"code": 0.1}}),
-        "kl.by_domain",
+        build(kl={"coefficient": 0.1}, domains={"math": {"kl_coefficient": 0.0}}),
+        "domains.math.kl_coefficient",
         ["domain math", "penalises nothing"],
     ),
     (
@@ -475,8 +479,8 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
     [
         build(active_sampling={"filter": "none", "refill": False}),
         build(active_sampling={"refill": False, "max_prompts_per_step_factor": 4.0}),
-        build(rewards={"correctness_weight": 0, "format_weight": 1, "format_when": "correct"}),
-        build(rewards={"format_when": "always"}),
+        build(rewards={"correctness": {"weight": 0}, "format": {"weight": 1, "when": "correctness"}}),
+        build(rewards={"format": {"when": "always"}}),
         build(problems={"train": "x.jsonl", "columns": {"answer": "gold"}}),
         build(problems={"eval": "x.jsonl", "columns": {"answer": "gold"}, "eval_every_steps": 5}),
         build(problems={"train": "x.jsonl"}),
@@ -504,12 +508,14 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         build(kl={"coefficient": 0.1, "estimator": "k1"}),
         build(kl={"coefficient": 0.1, "estimator": "k2", "importance": "none", "reduction": "token_mean"}),
         build(kl={"coefficient": 0.1, "placement": "reward", "refresh_reference_every_steps": 5}),
-        build(kl={"by_domain": {"code": 0.1, "math": 0.0}}, problems={"train": "x.jsonl"}),
+        build(
+            domains={"code": {"kl_coefficient": 0.1}, "math": {"kl_coefficient": 0.0}}, problems={"train": "x.jsonl"}
+        ),
         build(entropy={"target_nats": 0.5, "coefficient_step": 0.1, "max_coefficient": 0.5}),
         build(entropy={"covariance": "clip_cov", "covariance_share": 0.1, "clip_cov_low": -1.0}),
         build(entropy={"covariance": "kl_cov", "kl_cov_coefficient": 0.5}, batch={"epochs_per_step": 2}),
         build(
-            rewards={"overlong_buffer_tokens": 512, "correctness_weight": 0.0, "format_weight": 0.0},
+            rewards={"overlong": {"buffer_tokens": 512}, "correctness": {"weight": 0.0}},
             active_sampling=ALL_GROUPS,
         ),
     ],
@@ -522,13 +528,13 @@ def test_all_at_once() -> None:
     config = build(
         batch={"samples_per_prompt": 1, "prompts_per_step": 1, "minibatches_per_step": 2},
         advantage={"std_ddof": 0},
-        rewards={"format_when": "correct"},
+        rewards={"format": {"when": "correctness"}},
     )
     keys = [finding.keys[0] for finding in contradictions(config)]
     assert keys == [
         "batch.samples_per_prompt",
         "batch.minibatches_per_step",
-        "rewards.format_when",
+        "rewards.format.when",
         "advantage.std_ddof",
     ]
     with pytest.raises(UsageError, match="4 errors"):
@@ -537,7 +543,7 @@ def test_all_at_once() -> None:
                 "batch.samples_per_prompt=1",
                 "batch={prompts_per_step: 1, minibatches_per_step: 2}",
                 "advantage.std_ddof=0",
-                "rewards.format_when=correct",
+                "rewards.format.when=correctness",
             ]
         )
 

@@ -1,49 +1,72 @@
 """Every option of `groupwise train` changes the number that it claims to change, by the amount that it claims."""
 
+import functools
 import itertools
 import typing
 from typing import Any
 
 import pytest
 
+from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
 from groupwise.config_options import describe_options, field_at
 from tests.options import (
     advantage_cases,
+    answer_cases,
+    form_cases,
+    function_cases,
     objective_cases,
     optimizer_cases,
     penalty_cases,
     sampling_cases,
+    sandbox_cases,
     source_cases,
 )
-from tests.options.case import Case, equal
+from tests.options.case import ByHand, Case, equal, overrides
 from tests.options.files import write_files
 from tests.options.runs import Runs, Trace
 
-CASES: dict[str, Case] = {
+RUNS: dict[str, Case] = {
     **source_cases.CASES,
     **sampling_cases.CASES,
+    **penalty_cases.DOMAINS,
     **advantage_cases.CASES,
     **objective_cases.CASES,
     **penalty_cases.CASES,
     **optimizer_cases.CASES,
 }
+BY_HAND: dict[str, ByHand] = {
+    **answer_cases.ANSWERS,
+    **form_cases.FORM,
+    **form_cases.LENGTH,
+    **form_cases.TEXT,
+    **function_cases.FUNCTIONS,
+    **form_cases.TABLES,
+    **function_cases.GRADING,
+    **sandbox_cases.SANDBOX,
+}
+CASES: dict[str, Case | ByHand] = {**RUNS, **BY_HAND}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return Runs(tmp_path_factory.mktemp("runs"), write_files(tmp_path_factory.mktemp("files")))
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, files: dict[str, str]) -> Runs:
+    return Runs(tmp_path_factory.mktemp("runs"), files)
 
 
 def traces(runs: Runs, key: str) -> dict[str, Trace]:
     """The run of every value."""
-    case = CASES[key]
-    return {value: runs.of([*case.base, *case.beside.get(value, ()), f"{key}={value}"]) for value in case.values}
+    return {value: runs.of(overrides(key, RUNS[key], value)) for value in RUNS[key].values}
 
 
 def test_every_option_has_a_case() -> None:
     """An option that no code reads cannot have one that passes."""
-    assert list(CASES) == [row.key for row in describe_options(TrainConfig)]
+    assert sorted(CASES) == sorted(row.key for row in describe_options(TrainConfig))
+    assert len(CASES) == len(RUNS) + len(BY_HAND)
 
 
 @pytest.mark.parametrize("key", CASES)
@@ -57,9 +80,9 @@ def test_every_choice_has_a_run(key: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", CASES)
+@pytest.mark.parametrize("key", RUNS)
 def test_the_option_changes_what_it_claims(key: str, runs: Runs) -> None:
-    case = CASES[key]
+    case = RUNS[key]
     made = traces(runs, key)
     numbers: dict[str, Any] = {value: case.number(trace) for value, trace in made.items()}
     for (value, one), (other_value, other) in itertools.combinations(numbers.items(), 2):
@@ -71,18 +94,35 @@ def test_the_option_changes_what_it_claims(key: str, runs: Runs) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [key for key, case in CASES.items() if case.same is not None])
+@pytest.mark.parametrize("key", [key for key, case in RUNS.items() if case.same is not None])
 def test_the_option_changes_nothing_else(key: str, runs: Runs) -> None:
-    case = CASES[key]
+    case = RUNS[key]
     assert case.same is not None
     first, *others = (case.same(trace) for trace in traces(runs, key).values())
     for other in others:
         assert equal(first, other, case.same_tolerance)
 
 
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=[pytest.mark.slow] if case.slow else []) for key, case in BY_HAND.items()]
+)
+def test_the_option_gives_what_follows_by_hand(key: str, files: dict[str, str]) -> None:
+    case = BY_HAND[key]
+    for one, other in itertools.combinations(case.by_hand.values(), 2):
+        assert one != other, "every value claims something else"
+    for value, expected in case.by_hand.items():
+        arguments = [functools.reduce(filled, files.items(), override) for override in overrides(key, case, value)]
+        assert case.observe(compose_train_config(arguments)) == expected, value
+
+
+def filled(override: str, file: tuple[str, str]) -> str:
+    name, path = file
+    return override.replace(f"{{{name}}}", path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["objective.clip_low", "objective.clip_high"])
 def test_a_narrower_bound_takes_the_gradient_of_more_tokens(key: str, runs: Runs) -> None:
-    shares = [CASES[key].number(trace)["clipped"] for trace in traces(runs, key).values()]
+    shares = [RUNS[key].number(trace)["clipped"] for trace in traces(runs, key).values()]
     assert (shares[0][1:] > 0).any()
     assert shares[0][1] >= shares[1][1]

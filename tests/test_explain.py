@@ -10,21 +10,24 @@ from typing import Any, Literal
 
 import annotated_types
 import pytest
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from groupwise.bundled import __file__ as bundled_file
 from groupwise.compose import compose_to_explain, compose_train_config
 from groupwise.config import TrainConfig
 from groupwise.config_checks import contradictions
-from groupwise.config_options import all_keys, as_section
+from groupwise.config_options import all_keys, as_named_sections, as_section
 from groupwise.errors import UsageError
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.docs import document
 from groupwise.explain.equation import equation_of
 from groupwise.explain.model_size import ModelSize, model_size
 from groupwise.explain.report import explain, plan_lines, to_json, to_text
+from groupwise.explain.rewards import domain_lines, domain_table
 from groupwise.explain.techniques import ADDITIONS, FIFTEEN, Technique, techniques_of
 from groupwise.policy.load import load_policy
+from groupwise.rewards.options import FunctionOptions
 from tests.commands import groupwise
 
 TESTS = Path(__file__).parent
@@ -119,15 +122,116 @@ def test_advantage_of_the_equation(options: dict[str, object], text: str) -> Non
 
 
 def test_gdpo_has_one_reward_for_each_component() -> None:
-    config = build(advantage={"estimator": "gdpo"}, rewards={"format_weight": 0.5})
+    config = build(advantage={"estimator": "gdpo"}, rewards={"format": {"weight": 0.5}})
     assert terms(config)["R_k"] == "correct, 0.5·format"
     assert terms(config)["A"].startswith("(Z - mean(Z)) / (std(Z) + 0.0001) over the step, Z = Σ_k w_k·")
 
 
 def test_rewards_of_the_equation() -> None:
-    rewards: dict[str, object] = {"correctness_weight": 2.0, "format_weight": 0.1, "overlong_buffer_tokens": 112}
+    rewards: dict[str, object] = {
+        "correctness": {"weight": 2.0},
+        "format": {"weight": 0.1},
+        "overlong": {"buffer_tokens": 112},
+    }
     assert terms(build(rewards=rewards))["R"] == "2·correct + 0.1·format + overlong (0 up to 400 tokens, -1 at 512)"
-    assert terms(build(rewards={"format_weight": 1.0, "format_when": "correct"}))["R"] == "correct + format·correct"
+    conditional = build(rewards={"format": {"weight": 1.0, "when": "correctness"}})
+    assert terms(conditional)["R"] == "correct + format·[correctness full]"
+
+
+def test_every_component_of_the_equation() -> None:
+    config = build(
+        rewards={
+            "format": {"weight": 0.1, "strictness": "soft"},
+            "overlong": {"buffer_tokens": 100, "weight": 0.5},
+            "length": {"weight": 0.2, "free_tokens": 12},
+            "language": {"weight": 0.3, "script": "Han"},
+            "repetition": {"weight": 0.4, "ngram_tokens": 5, "free_share": 0.25},
+            "functions": {
+                "polite": {"path": "m:f", "weight": -0.5, "when": "format"},
+                "watched": {"path": "m:g", "weight": 0.0},
+            },
+            "gate": "correctness",
+        }
+    )
+    assert terms(config)["R"] == (
+        "correct + 0.1·format (a quarter for each of 4 parts) + 0.5·overlong (0 up to 412 tokens, -1 at 512) + "
+        "0.2·length (0 up to 12 tokens, -1 at 512) + 0.3·language (share of letters in Han) + 0.4·repetition (minus "
+        "the share of repeated 5-grams beyond 0.25) + -0.5·polite·[format full]; without full correctness only what is "
+        "below 0"
+    )
+    relative = build(rewards={"length": {"weight": 1.0, "form": "group_relative"}})
+    assert terms(relative)["R"] == (
+        "correct + length (from 0.5 for the shortest of the group to -0.5 for the longest, wrong ones at most 0)"
+    )
+
+
+DOMAINS: dict[str, dict[str, object]] = {
+    "kl": {"coefficient": 0.01},
+    "rewards": {"format": {"weight": 0.2}},
+    "domains": {
+        "code": {
+            "kl_coefficient": 0.02,
+            "rewards": {"format": {"weight": 0.0}, "functions": {"brevity": {"path": "m:f", "weight": 0.5}}},
+        },
+        "proofs": {"kl_coefficient": 0.0},
+    },
+    "problems": {"train": "x.jsonl"},
+}
+
+
+def test_domains_are_one_table_of_weights_and_kl() -> None:
+    assert domain_lines(domain_table(build(**DOMAINS))) == [
+        "domain  KL coefficient  correctness  format  brevity",
+        "others  0.01            1            0.2     0",
+        "code    0.02            1            0       0.5",
+        "proofs  0               1            0.2     0",
+    ]
+    assert domain_table(TrainConfig()) == []
+
+
+def test_domains_in_the_equation() -> None:
+    equation = equation_of(build(**DOMAINS))
+    assert dict(equation.terms)["R"] == "correct + 0.2·format"
+    assert dict(equation.terms)["R code"] == "correct + 0.5·brevity"
+    assert equation.short().endswith("; R = correct + 0.2·format; R code = correct + 0.5·brevity")
+    assert ("β", "0.01; 0.02 for code, 0 for proofs") in equation.terms
+
+
+def test_domains_are_explained() -> None:
+    explanation = explain(build(**DOMAINS))
+    assert "domains, with the weights of their rewards\n  domain  KL coefficient" in to_text(explanation)
+    explained = to_json(explanation)
+    assert explained["domains"][1] == {
+        "domain": "code",
+        "kl_coefficient": 0.02,
+        "weights": {"correctness": 1.0, "format": 0.0, "brevity": 0.5},
+    }
+    options = {name: found["options"] for found in explained["techniques"] if (name := found["name"])}
+    assert options["rewards by domain"] == {
+        "domains.code.rewards": {
+            "format": {"weight": 0.0},
+            "functions": {"brevity": build(**DOMAINS).rewards_of("code").functions["brevity"].model_dump()},
+        }
+    }
+    assert options["KL by domain"] == {
+        "domains.code.kl_coefficient": 0.02,
+        "domains.proofs.kl_coefficient": 0.0,
+        "kl.coefficient": 0.01,
+    }
+    assert options["format reward"]["domains.code.rewards.format.weight"] == 0.0
+    assert options["reward functions"]["domains.code.rewards.functions.brevity.path"] == "m:f"
+
+
+def test_the_trap_of_the_format_is_explained_with_its_numbers_in_every_table() -> None:
+    config = build(
+        rewards={"format": {"weight": 1.0}, "language": {"weight": 0.5}},
+        domains={"code": {"rewards": {"format": {"when": "correctness"}, "language": {"weight": 1.0}}}},
+        problems={"train": "x.jsonl"},
+    )
+    text = re.sub(r"\s+", " ", to_text(explain(config)))
+    assert "warning: rewards: a wrong answer can earn 1 (format) + 0.5 (language) = 1.5, more than the 1" in text
+    assert "warning: domains.code.rewards: a wrong answer can earn 1 (language), as much as the 1" in text
+    assert "lower domains.code.rewards.language.weight to less than 1" in text
 
 
 def test_terms_have_the_numbers() -> None:
@@ -137,7 +241,8 @@ def test_terms_have_the_numbers() -> None:
         objective={"old_logps": "trainer", "ratio": "sequence_geometric_mean", "truncated": "mask"},
         engine_correction={"form": "band", "level": "sequence_product", "low": 0.5, "high": 5.0},
         off_policy_mask={"against": "sampler", "threshold_nats": 0.05},
-        kl={"coefficient": 0.01, "by_domain": {"code": 0.02}, "refresh_reference_every_steps": 7},
+        domains={"code": {"kl_coefficient": 0.02}},
+        kl={"coefficient": 0.01, "refresh_reference_every_steps": 7},
         entropy={"target_nats": 0.2, "covariance": "clip_cov"},
         active_sampling={"filter": "total", "max_prompts_per_step_factor": 3.0},
     )
@@ -169,7 +274,7 @@ def test_a_penalty_in_the_reward_is_part_of_the_advantage() -> None:
 
 
 def test_the_plan_has_the_short_form() -> None:
-    objective, technique = plan_lines(build(rewards={"format_weight": 0.2}))
+    objective, technique = plan_lines(build(rewards={"format": {"weight": 0.2}}))
     assert objective == (
         "objective J = (1/M) Σ_i Σ_t [ min(r·A, clip(r, 0.8, 1.28)·A) ]; A = R - mean(R); R = correct + 0.2·format"
     )
@@ -183,7 +288,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
         "engine_correction": {"form": "truncate"},
         "objective": {"old_logps": "trainer"},
     },
-    "KL by domain": {"kl": {"coefficient": 0.1, "by_domain": {"code": 0.2}}},
+    "KL by domain": {"kl": {"coefficient": 0.1}, "domains": {"code": {"kl_coefficient": 0.2}}},
     "reweighted KL": {"kl": {"coefficient": 0.1}},
     "off-policy sequence mask": {"off_policy_mask": {"against": "sampler"}},
     "keep sampling mask": {"sampling": {"top_p": 0.9, "keep_mask": "replay"}},
@@ -214,9 +319,19 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "top-entropy tokens": {"entropy": {"train_top_share": 0.2}},
     "Clip-Cov": {"entropy": {"covariance": "clip_cov"}},
     "KL-Cov": {"entropy": {"covariance": "kl_cov"}},
-    "format reward": {"rewards": {"format_weight": 0.1}},
-    "conditional format reward": {"rewards": {"format_weight": 0.1, "format_when": "correct"}},
-    "overlong penalty": {"rewards": {"overlong_buffer_tokens": 8}},
+    "format reward": {"rewards": {"format": {"weight": 0.1}}},
+    "conditional rewards": {"rewards": {"format": {"weight": 0.1, "when": "correctness"}}},
+    "reward gate": {"rewards": {"gate": "correctness"}},
+    "overlong penalty": {"rewards": {"overlong": {"buffer_tokens": 8}}},
+    "length reward": {"rewards": {"length": {"weight": 0.1, "form": "group_relative"}}},
+    "price on length": {"rewards": {"length": {"weight": 0.1}}},
+    "language consistency": {"rewards": {"language": {"weight": 0.1}}},
+    "repetition penalty": {"rewards": {"repetition": {"weight": 0.1}}},
+    "partial credit for programs": {"rewards": {"correctness": {"code": {"credit": "share"}}}},
+    "second grader": {"rewards": {"correctness": {"second_grader": "math_verify"}}},
+    "reward functions": {"rewards": {"functions": {"own": {"path": "m:f"}}}},
+    "rewards by domain": {"domains": {"math": {"rewards": {"gate": "correctness"}}}},
+    "mixed sources": {"problems": {"train": {"arithmetic": 1, "toy_code": 1}}},
     "overlong filtering": {"objective": {"truncated": "mask"}},
     "retirement": {"active_sampling": {"retire_pass_rate": 0.875}, "problems": {"train": "x.jsonl"}},
     "filtered sampling": {"sampling": {"min_p": 0.1, "keep_mask": "replay"}},
@@ -227,7 +342,7 @@ TURNED_OFF: dict[str, dict[str, Any]] = {
     "zero-signal filter": {"active_sampling": {"filter": "none", "refill": False}},
     "active sampling": {"active_sampling": {"refill": False}},
     "token-level loss": {"objective": {"reduction": "sequence_mean_token_mean"}},
-    "no KL penalty": {"kl": {"by_domain": {"code": 0.1}}},
+    "no KL penalty": {"domains": {"math": {"kl_coefficient": 0.1}}},
     "clip-higher": {"objective": {"clip_high": 0.2}},
     "no division by the deviation": {"advantage": {"scale": "batch_std"}},
 }
@@ -405,8 +520,13 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
     origin, arguments = typing.get_origin(info.annotation), typing.get_args(info.annotation)
     if origin is Literal:
         return draw.choice(arguments)
-    if origin is dict:
-        return draw.choice([{}, {"math": 0.0}, {"code": 0.1, "math": 0.0}])
+    section, entry = as_section(info.annotation), as_named_sections(info.annotation)
+    if section is not None:
+        return any_section(section, draw)
+    if entry is not None:
+        return {name: NEEDED.get(entry, {}) | any_section(entry, draw) for name in draw.choice([[], ["math", "code"]])}
+    if type(None) in arguments:
+        return draw.choice([None, 0.0, 0.1])
     if info.annotation is bool:
         return draw.random() < 0.5
     low, high = 0.0, 8.0
@@ -415,20 +535,42 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
         low = float(bound.gt) + 1e-3 if isinstance(bound, annotated_types.Gt) else low  # type: ignore[arg-type]
         high = float(bound.le) if isinstance(bound, annotated_types.Le) else high  # type: ignore[arg-type]
         high = float(bound.lt) - 1e-3 if isinstance(bound, annotated_types.Lt) else high  # type: ignore[arg-type]
-    return draw.randint(int(low), 8) if info.annotation is int else draw.uniform(low, high)
+    return draw.randint(int(low), max(8, int(low) + 1)) if info.annotation is int else draw.uniform(low, high)
+
+
+NEEDED: dict[type[BaseModel], dict[str, Any]] = {FunctionOptions: {"path": "m:f"}}
+WORDS = {
+    "path": ["m:f"],
+    "gate": ["", "correctness", "format", "math"],
+    "when": ["always", "correctness", "format", "code"],
+    "grader": ["auto", "maths", "code", "math"],
+    "script": ["Latin", "Han", "English"],
+    "pattern": ["", "a+", "("],
+}
+"""What options that are text are drawn from."""
+
+
+def any_section(section: type[BaseModel], draw: random.Random) -> dict[str, Any]:
+    """A third of a section's options."""
+    chosen = {name: info for name, info in section.model_fields.items() if draw.random() < 1 / 3}
+    return {
+        name: draw.choice(WORDS[name]) if info.annotation is str else any_value(info, draw)
+        for name, info in chosen.items()
+    }
 
 
 def any_config(seed: int) -> TrainConfig:
-    """A configuration whose options of the objective are drawn at random, a third of them each time."""
+    """A configuration whose options of rewards and objective are drawn at random, a third of them each time."""
     draw = random.Random(seed)
-    sections: dict[str, dict[str, Any]] = {}
-    for name, info in TrainConfig.model_fields.items():
-        section = as_section(info.annotation)
-        if section is None or name in ("run", "model", "prompt", "problems", "optimizer"):
-            continue
-        chosen = [field for field in section.model_fields if draw.random() < 1 / 3]
-        sections[name] = {field: any_value(section.model_fields[field], draw) for field in chosen}
-    return TrainConfig.model_validate(sections)
+    left_out = ("run", "model", "prompt", "problems", "optimizer", "sandbox")
+    drawn = {name: any_value(info, draw) for name, info in TrainConfig.model_fields.items() if name not in left_out}
+    return TrainConfig.model_validate(drawn)
+
+
+def as_listed(key: str) -> str:
+    """A key with NAME where a name of the user's stands, and without the repetition of rewards by domain."""
+    key = re.sub(r"^domains\.\w+\.rewards\.", "rewards.", key)
+    return re.sub(r"^(domains|rewards\.functions)\.\w+", r"\1.NAME", key)
 
 
 def test_any_configuration_is_explained() -> None:
@@ -443,7 +585,7 @@ def test_any_configuration_is_explained() -> None:
         findings = contradictions(config)
         refused += any(finding.level == "error" for finding in findings)
         assert all(finding.message.strip() and finding.keys for finding in findings)
-        assert {key for finding in findings for key in finding.keys} <= set(all_keys(TrainConfig))
+        assert {as_listed(key) for finding in findings for key in finding.keys} <= set(all_keys(TrainConfig))
         techniques_of(config)
     assert refused > 100, "most of what is drawn at random contradicts itself"
 

@@ -7,6 +7,7 @@ import pytest
 
 from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
+from groupwise.config.grading import merged
 from groupwise.config_options import all_keys
 from groupwise.errors import DataError
 from groupwise.importing import page, trl_fields, verl_fields, write
@@ -105,7 +106,7 @@ def test_verl_script(tmp_path: Path) -> None:
         "batch.samples_per_prompt": 16,
         "batch.minibatches_per_step": 16,
         "active_sampling.filter": "correctness",
-        "rewards.overlong_buffer_tokens": 4096,
+        "rewards.overlong.buffer_tokens": 4096,
         "objective.clip_high": 0.28,
         "objective.dual_clip": 10.0,
         "problems.train": None,
@@ -195,8 +196,7 @@ def test_the_output_composes_and_keeps_its_values(
     config = compose_train_config([str(tmp_path / "out.yaml")]).model_dump()
     data = json.loads(groupwise(capsys, "import", tool, str(path), "--json").out)
     assert set(data) == {"config", "no_counterpart", "differs", "notes"}
-    for section, values in data["config"].items():
-        assert {key: config[section][key] for key in values} == values
+    assert merged(config, data["config"]) == config
     assert not [note for note in data["notes"] if note.startswith("groupwise refuses")]
 
 

@@ -201,8 +201,15 @@ def test_trl_gdpo_and_reward_functions() -> None:
     )
     assert option(imported, "advantage.estimator") == "gdpo"
     assert "not read by TRL" in said(imported, "scale_rewards")
-    assert imported.config["rewards"] == {"correctness_weight": 1.0, "format_weight": 0.2}
-    assert "no reward my.own" in said(imported, "reward_funcs")
+    assert imported.config["rewards"] == {"correctness": {"weight": 1.0}, "format": {"weight": 0.2}}
+    assert "no reward my.own is built in" in said(imported, "reward_funcs")
+
+
+def test_trl_overlong_penalty_keeps_its_weight() -> None:
+    imported = from_trl(reward_funcs=["accuracy_reward", "get_soft_overlong_punishment"], reward_weights=[1.0, 0.5])
+    assert option(imported, "rewards.overlong.buffer_tokens") == 256
+    assert option(imported, "rewards.overlong.weight") == 0.5
+    assert "1280 tokens" in said(imported, "reward_funcs")
 
 
 def test_trl_truncated_sampling_replays_the_kept_set() -> None:

@@ -196,3 +196,24 @@ def test_verl_unknown_keys_and_idle_sections() -> None:
     assert f"did you mean {ACTOR}.clip_ratio_high?" in said(imported, f"{ACTOR}.clip_ratio_hihg")
     assert said(imported, "critic.optim.lr") == ""
     assert f"left out: critic.optim.lr, {ACTOR}.profiler.enable" in imported.notes[-1]
+
+
+def test_verl_overlong_penalty_keeps_its_factor() -> None:
+    section = "reward_model.reward_kwargs.overlong_buffer_cfg"
+    options = {f"{section}.enable": True, f"{section}.len": 4096, "data.max_response_length": 20480}
+    assert option(from_verl(options), "rewards.overlong.buffer_tokens") == 4096
+    assert option(from_verl({**options, f"{section}.penalty_factor": 0.5}), "rewards.overlong.weight") == 0.5
+
+
+def test_verl_several_files() -> None:
+    one = from_verl({"data.train_files": ["a.parquet"], "data.val_files": "v.parquet"})
+    assert (option(one, "problems.train"), option(one, "problems.eval")) == ("a.parquet", "v.parquet")
+    several = from_verl({"data.train_files": ["a.parquet", "b.parquet"], "data.val_files": ["v.parquet", "w.parquet"]})
+    assert option(several, "problems.train") is None
+    assert "problems.train={a.parquet: 2, b.parquet: 1}" in said(several, "data.train_files")
+    assert option(several, "problems.eval") == ["v.parquet", "w.parquet"]
+
+
+def test_verl_function_of_the_users_own_is_said_to_have_another_form() -> None:
+    imported = from_verl({"custom_reward_function.path": "reward.py"})
+    assert "rewards.functions" in said(imported, "custom_reward_function.path")

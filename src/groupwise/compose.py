@@ -8,14 +8,24 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config_checks import contradictions
 from groupwise.config_errors import dotted, explain
-from groupwise.config_options import all_keys, as_section, field_at, suggest_keys, suggest_word
+from groupwise.config_options import (
+    all_keys,
+    annotation_at,
+    as_named_sections,
+    as_section,
+    option_path,
+    suggest_for,
+    suggest_word,
+    takes_text,
+)
 from groupwise.config_yaml import Document, YamlError, quoted_text, read_document, read_value, write_yaml
 from groupwise.config_yaml import Path as KeyPath
 from groupwise.errors import UsageError
@@ -70,7 +80,7 @@ def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contrad
             errors += error.messages
         else:
             _drop_empty_sections(document.tree, model_class)
-            _merge(merged, document)
+            _merge(merged, document, model_class)
     sources_are_read = not errors
     config, value_errors = _validate(model_class, merged, sources_are_read, refuse_contradictions)
     errors += value_errors
@@ -104,18 +114,19 @@ def _read_override(model_class: type[BaseModel], key: str, text: str, argument: 
     except UnicodeEncodeError:
         raise YamlError([f"{argument!r}: not valid UTF-8"]) from None
     path = tuple(key.split("."))
-    info = field_at(model_class, path)
-    value: Any
-    if info is not None and info.annotation is str:
-        # On a command line text needs no YAML quotes: `prompt.system=Answer: briefly` means what it says.
-        quoted = quoted_text(text)
-        value = text if quoted is None else quoted
-    else:
-        value = read_value(text, argument)
-    tree: dict[str, Any] = {path[-1]: value}
+    tree_value = _override_value(takes_text(annotation_at(model_class, path)), text, argument)
+    tree: dict[str, Any] = {path[-1]: tree_value}
     for name in reversed(path[:-1]):
         tree = {name: tree}
     return Document(tree, {path[:depth]: argument for depth in range(1, len(path) + 1)})
+
+
+def _override_value(text_is_taken: Literal["only", "also", "never"], text: str, argument: str) -> Any:
+    """On a command line text needs no YAML quotes: `prompt.system=Answer: briefly` means what it says."""
+    if text_is_taken == "never" or (text_is_taken == "also" and text.lstrip()[:1] in ("{", "[")):
+        return read_value(text, argument)
+    quoted = quoted_text(text)
+    return text if quoted is None else quoted
 
 
 def _file_text(path: Path) -> str:
@@ -159,29 +170,48 @@ def _unknown_argument(model_class: type[BaseModel], argument: str) -> str:
 def _drop_empty_sections(tree: dict[str, Any], model_class: type[BaseModel]) -> None:
     """Remove sections without a value: a heading whose lines are all comments changes nothing."""
     for name, info in model_class.model_fields.items():
-        section = as_section(info.annotation)
-        if section is None or name not in tree:
+        section, entry = as_section(info.annotation), as_named_sections(info.annotation)
+        if name not in tree or (section is None and entry is None):
             continue
         if tree[name] is None:
             del tree[name]
-        elif isinstance(tree[name], dict):
+        elif not isinstance(tree[name], dict):
+            continue
+        elif section is not None:
             _drop_empty_sections(tree[name], section)
+        elif entry is not None:
+            for its_name, value in tree[name].items():
+                tree[name][its_name] = {} if value is None else value
+                if isinstance(value, dict):
+                    _drop_empty_sections(value, entry)
 
 
-def _merge(merged: Document, later: Document) -> None:
-    _merge_trees(merged.tree, later.tree, (), merged.positions)
+def _merge(merged: Document, later: Document, model_class: type[BaseModel]) -> None:
+    _merge_trees(merged.tree, later.tree, model_class, (), merged.positions)
     merged.positions.update(later.positions)
 
 
-def _merge_trees(earlier: dict[str, Any], later: dict[str, Any], path: KeyPath, positions: dict[KeyPath, str]) -> None:
+def _merge_trees(
+    earlier: dict[str, Any],
+    later: dict[str, Any],
+    model_class: type[BaseModel],
+    path: KeyPath,
+    positions: dict[KeyPath, str],
+) -> None:
     for key, value in later.items():
         here = (*path, key)
-        if isinstance(value, dict) and isinstance(earlier.get(key), dict):
-            _merge_trees(earlier[key], value, here, positions)
+        if isinstance(value, dict) and isinstance(earlier.get(key), dict) and _is_merged(model_class, here):
+            _merge_trees(earlier[key], value, model_class, here, positions)
             continue
         earlier[key] = value
         for replaced in [known for known in positions if known[: len(here)] == here]:
             del positions[replaced]
+
+
+def _is_merged(model_class: type[BaseModel], path: KeyPath) -> bool:
+    """Whether a mapping is a section, or holds sections; one that is a value, as shares are, is replaced whole."""
+    annotation = annotation_at(model_class, path)
+    return annotation is None or as_section(annotation) is not None or as_named_sections(annotation) is not None
 
 
 # Checking
@@ -199,14 +229,19 @@ def _validate(
             config = model_class.model_validate(tree)
             break
         except ValidationError as error:
-            for detail in error.errors():
-                if detail["type"] != "missing" or missing_counts or len(detail["loc"]) > 1:
+            details = _own_errors(error.errors(), document.positions)
+            for detail in details:
+                path = option_path(model_class, detail["loc"])
+                if detail["type"] != "missing" or missing_counts or len(path) > 1:
                     errors.append(explain(model_class, detail, document.positions))
-                wrong_keys.add(dotted(detail["loc"]))
-                wrong_keys.update(suggest_keys(dotted(detail["loc"]), all_keys(model_class)))
-            if any(detail["type"] == "missing" for detail in error.errors()):
+                wrong_keys.add(dotted(_whole_option(model_class, path)))
+                wrong_keys.update(suggest_for(model_class, [str(part) for part in path]))
+            if any(detail["type"] == "missing" for detail in details):
                 return None, errors
-            tree = _without(tree, [detail["loc"] for detail in error.errors()])
+            paths = [option_path(model_class, detail["loc"]) for detail in details]
+            tree = _without(tree, [_whole_option(model_class, path) for path in paths])
+    inherited = {f"domains.{name}.{key}" for key in wrong_keys for name in tree.get("domains", ())}
+    wrong_keys |= inherited
     for finding in contradictions(config) if refuse_contradictions else ():
         # A default that stands in for a wrong value contradicts nothing.
         if finding.level == "error" and not wrong_keys.intersection(finding.keys):
@@ -216,8 +251,24 @@ def _validate(
     return (None if errors else config), errors
 
 
+def _own_errors(details: list[ErrorDetails], positions: dict[KeyPath, str]) -> list[ErrorDetails]:
+    """The errors without those that a domain only has because it takes over a wrong value of the section rewards."""
+    everywhere = {detail["loc"] for detail in details}
+
+    def is_taken_over(path: KeyPath) -> bool:
+        return path[:1] == ("domains",) and path[2:] in everywhere and path not in positions
+
+    return [detail for detail in details if not is_taken_over(detail["loc"])]
+
+
+def _whole_option(model_class: type[BaseModel], path: KeyPath) -> KeyPath:
+    """The path of the option that a value is, or is an entry of: one wrong entry of a list makes all of it wrong."""
+    depths = (depth for depth in range(1, len(path)) if not _is_merged(model_class, path[:depth]))
+    return path[: next(depths, len(path))]
+
+
 def _without(tree: dict[str, Any], paths: list[KeyPath]) -> dict[str, Any]:
-    """The tree without the values at these paths; a list with a wrong entry is left out whole."""
+    """The tree without the values at these paths."""
     kept = {}
     for key, value in tree.items():
         below = [path[1:] for path in paths if path[0] == key]

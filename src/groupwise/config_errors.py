@@ -7,7 +7,16 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from groupwise.config_options import all_keys, annotation_text, field_at, suggest_keys, suggest_word, type_text
+from groupwise.config_options import (
+    annotation_at,
+    annotation_text,
+    field_at,
+    option_path,
+    siblings_of,
+    suggest_for,
+    suggest_word,
+    type_text,
+)
 from groupwise.config_yaml import Path
 
 
@@ -19,9 +28,9 @@ def dotted(path: Path) -> str:
 
 def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mapping[Path, str]) -> str:
     """One line for one error of pydantic; `positions` gives the place of every value."""
-    path = detail["loc"]
+    path = option_path(model_class, detail["loc"])
     key = dotted(path)
-    place = positions.get(path)
+    place = next((positions[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in positions), None)
     prefix = f"{place}: " if place else ""
     if detail["type"] == "missing":
         owner = f"{positions[path[:-1]]}: " if path[:-1] in positions else ""
@@ -38,22 +47,21 @@ def _expected(model_class: type[BaseModel], path: Path) -> str:
     info = field_at(model_class, path)
     if info is not None:
         return type_text(info)
-    owner = field_at(model_class, path[:-1])
-    return annotation_text(owner.annotation).partition("each entry ")[2] if owner else "a mapping"
+    annotation = annotation_at(model_class, path)
+    return "a mapping" if annotation is None else annotation_text(annotation)
 
 
 def _key_hint(model_class: type[BaseModel], path: Path) -> str:
     name = str(path[-1])
     if "." in name:
         return f"; in a file a section is written with its keys indented below it, not as {name!r}"
-    keys = all_keys(model_class)
     if any(isinstance(part, int) for part in path):
         return f"; expected {_expected(model_class, path[:-1])}"
-    close = suggest_keys(dotted(path), keys)
+    names = [str(part) for part in path]
+    close = suggest_for(model_class, names)
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    siblings = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == dotted(path[:-1])]
-    return f"; the keys here are {', '.join(siblings)}"
+    return f"; the keys here are {', '.join(siblings_of(model_class, names))}"
 
 
 def _found(value: Any) -> str:

@@ -1,9 +1,15 @@
 """What follows from a configuration: questions that the checks, the explanation and the training all ask."""
 
-from groupwise.config import TrainConfig
+from collections.abc import Callable
+
+from groupwise.config import RewardOptions, TrainConfig
+from groupwise.rewards.components import BUILT_IN, component_names, weights
 
 # The longest set that the engine records at one position: `rollout.engine.KEPT_LIMIT`, without the import of torch.
 KEPT_LIMIT = 1024
+
+# The domain of the problems of each generated source.
+DOMAIN_OF_GENERATED = {"arithmetic": "math", "toy_code": "code"}
 
 
 def updates_per_step(config: TrainConfig) -> int:
@@ -18,7 +24,7 @@ def answers_per_update(config: TrainConfig) -> int:
 
 def uses_kl(config: TrainConfig) -> bool:
     """Whether some answer may be penalised for leaving the reference, so that a reference is loaded."""
-    return config.kl.coefficient > 0 or any(value > 0 for value in config.kl.by_domain.values())
+    return config.kl.coefficient > 0 or any(config.kl_coefficient_of(name) > 0 for name in config.domains)
 
 
 def filters_tokens(config: TrainConfig) -> bool:
@@ -62,12 +68,35 @@ def uses_of_old(config: TrainConfig) -> list[str]:
     return uses
 
 
+def weights_of(options: RewardOptions) -> dict[str, float]:
+    """The weight of every component that a table uses; 0 where one is measured alone."""
+    names = component_names([options])
+    return dict(zip(names, weights(options, names).tolist(), strict=True))
+
+
+def any_table(config: TrainConfig, holds: Callable[[RewardOptions], bool]) -> bool:
+    """Whether something holds for the rewards of some domain."""
+    return any(map(holds, config.reward_tables().values()))
+
+
 def paid_components(config: TrainConfig) -> list[str]:
-    """The names of the rewards that enter the total."""
-    rewards = config.rewards
-    paid = {
-        "correctness": rewards.correctness_weight > 0,
-        "format": rewards.format_weight > 0,
-        "overlong": rewards.overlong_buffer_tokens > 0,
-    }
-    return [name for name, counts in paid.items() if counts]
+    """The names of the rewards that enter the total of some domain."""
+    paid = [name for table in config.reward_tables().values() for name, weight in weights_of(table).items() if weight]
+    return list(dict.fromkeys(paid))
+
+
+def weight_key(name: str) -> str:
+    """The option below a table of rewards that says how much a component is paid."""
+    return f"{name}.weight" if name in BUILT_IN else f"functions.{name}.weight"
+
+
+def is_generated(source: str) -> bool:
+    """Whether the problems of a source are made, and do not stand in a file."""
+    return source in DOMAIN_OF_GENERATED or source.startswith("reasoning_gym:")
+
+
+def trained_domains(config: TrainConfig) -> list[str]:
+    """The domains of the problems that are trained on; empty where only opening their sources could tell."""
+    sources = config.problems.train_sources
+    known = {DOMAIN_OF_GENERATED.get(source, "") for source in sources}
+    return [] if "" in known else sorted(known)

@@ -39,7 +39,7 @@ def group_expected(trace: Trace) -> Floats:
 def gdpo_expected(trace: Trace) -> Floats:
     options = trace.config.rewards
     summed_PG = np.zeros_like(totals(trace))
-    for name, weight in (("correctness", options.correctness_weight), ("format", options.format_weight)):
+    for name, weight in (("correctness", options.correctness.weight), ("format", options.format.weight)):
         part_PG = component(trace, name)
         summed_PG += weight * (part_PG - part_PG.mean(axis=1, keepdims=True)) / deviation(part_PG, trace, 1)
     return np.asarray((summed_PG - summed_PG.mean()) / deviation(summed_PG, trace, None))
@@ -72,7 +72,7 @@ def expected(trace: Trace) -> Floats:
 
 
 SCALED = ("advantage.scale=group_std",)
-ONE_REWARD = ("rewards.format_weight=0.0",)
+ONE_REWARD = ("rewards.format.weight=0.0",)
 
 
 def case(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, ...]] | None = None) -> Case:
@@ -85,7 +85,7 @@ CASES = {
         "gdpo",
         "max_rl",
         "pass_at_k",
-        beside={"pass_at_k": ("rewards.format_weight=0.0", "advantage.pass_k=2")},
+        beside={"pass_at_k": ("rewards.format.weight=0.0", "advantage.pass_k=2")},
     ),
     "advantage.baseline": case("group_mean", "leave_one_out", "none"),
     "advantage.scale": case("none", "group_std", "batch_std"),

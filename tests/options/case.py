@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from groupwise.config import TrainConfig
+
 # Of the record of a run.
 Number = Callable[[Any], Any]
 
@@ -16,7 +18,7 @@ class Case:
 
     number: what the option claims to change; it has to differ between all values. expected: the same by hand, from
     the configuration and from records of the run that do not depend on the option's own code. same: what the option
-    must not change. beside: further options that single values need.
+    must not change. beside: further options that single values need. name: what stands for NAME in the key.
     """
 
     values: tuple[str, ...]
@@ -27,6 +29,31 @@ class Case:
     same_tolerance: float = 0.0
     tolerance: float = 2e-4
     beside: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """An option that a run is not needed for: what a configuration with each of its values gives, worked out by hand.
+
+    observe: what it gives. slow: where that takes processes.
+    """
+
+    by_hand: dict[str, Any]
+    observe: Callable[[TrainConfig], Any]
+    base: tuple[str, ...] = ()
+    beside: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str = ""
+    slow: bool = False
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return tuple(self.by_hand)
+
+
+def overrides(key: str, case: Case | ByHand, value: str) -> list[str]:
+    """The options of the run with this value."""
+    return [*case.base, *case.beside.get(value, ()), f"{key.replace('NAME', case.name)}={value}"]
 
 
 def equal(one: Any, other: Any, tolerance: float, norm: float = np.inf) -> bool:

@@ -10,6 +10,7 @@ from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.tasks.arithmetic import arithmetic_problem
 from groupwise.tasks.problem import Message
+from tests.options.function_cases import FUNCTIONS_FILE
 
 COUNT = 8
 
@@ -52,9 +53,14 @@ def write_files(folder: Path) -> dict[str, str]:
     }
     for name, path in paths.items():
         path.write_text("".join(json.dumps(row) + "\n" for row in rows[name]), encoding="utf-8")
+    (folder / "functions.py").write_text(FUNCTIONS_FILE, encoding="utf-8")
     model = folder / "model"
     model.mkdir()
     policy = load_policy("bundled")
     policy.model.get_input_embeddings().weight.data.mul_(1.02)
     save_model(policy, model)
-    return {name: str(path) for name, path in paths.items()} | {"model": str(model), "folder": str(folder)}
+    return {name: str(path) for name, path in paths.items()} | {
+        "model": str(model),
+        "functions": str(folder / "functions.py"),
+        "folder": str(folder),
+    }

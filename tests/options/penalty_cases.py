@@ -43,8 +43,8 @@ def domain_coefficients(trace: Trace) -> list[float]:
 
 
 def expected_domain_coefficients(trace: Trace) -> list[float]:
-    options = trace.config.kl
-    of_group = [options.by_domain.get(group.problem.domain, options.coefficient) for group in trace.groups()]
+    own = {name: domain.kl_coefficient for name, domain in trace.config.domains.items()}
+    of_group = [own.get(group.problem.domain, trace.config.kl.coefficient) for group in trace.groups()]
     return sorted(float(np.float32(value)) for value in of_group for _ in range(4))
 
 
@@ -74,14 +74,6 @@ def expected_reference(trace: Trace) -> list[bool]:
 
 KL = {
     "kl.coefficient": kl_case("0.0", "0.1", "0.2", base=MOVED),
-    "kl.by_domain": Case(
-        ("{}", "{even: 0.5}", "{even: 0.0, odd: 0.2}"),
-        lambda t: {"coefficients": domain_coefficients(t), "gradient": token_gradients(t)},
-        lambda t: {"coefficients": expected_domain_coefficients(t), "gradient": expected_gradients(t)},
-        base=("problems.train={domains}", *PENALISED),
-        same=what_was_sampled,
-        tolerance=1e-3,
-    ),
     "kl.estimator": kl_case("k1", "k2", "k3"),
     "kl.importance": kl_case("none", "token", "sequence_product"),
     "kl.placement": Case(
@@ -109,6 +101,18 @@ KL = {
     ),
 }
 
+
+DOMAINS = {
+    "domains.NAME.kl_coefficient": Case(
+        ("0.0", "0.2", "0.5"),
+        lambda t: {"coefficients": domain_coefficients(t), "gradient": token_gradients(t)},
+        lambda t: {"coefficients": expected_domain_coefficients(t), "gradient": expected_gradients(t)},
+        base=("problems.train={domains}", *PENALISED),
+        same=what_was_sampled,
+        tolerance=1e-3,
+        name="even",
+    ),
+}
 
 # Entropy
 

@@ -48,7 +48,7 @@ SMALL = [
     "batch.samples_per_prompt=4",
     "active_sampling.filter=none",
     "active_sampling.refill=false",
-    "rewards.format_weight=0.2",
+    "rewards.format.weight=0.2",
     "optimizer.lr=1e-3",
 ]
 

@@ -1,6 +1,5 @@
-"""Cases of sampling, the size of a step, which groups are admitted, and what they are paid."""
+"""Cases of sampling, the size of a step, and which groups are admitted."""
 
-import re
 from importlib import resources
 from typing import Any
 
@@ -8,13 +7,12 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from groupwise.rewards.combine import COMPONENTS
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.micro_batch import cut
 from groupwise.train.update import minibatches
 from groupwise.train.world import World
 from tests.options.case import Case
-from tests.options.observed import asked, component, first_gradient, outcome, totals, what_was_sampled
+from tests.options.observed import asked, component, first_gradient, outcome, what_was_sampled
 from tests.options.runs import Floats, Trace
 from tests.tiny import plain_logits
 
@@ -174,7 +172,7 @@ def expected_admitted(trace: Trace) -> list[bool]:
         "any_component": None,
     }[trace.config.active_sampling.filter]
     if values is None:
-        parts = [component(trace, name) for name in COMPONENTS]
+        parts = [component(trace, name) for name in trace.groups()[0].names_K]
         return [bool(any(part[p].max() != part[p].min() for part in parts)) for p in range(len(parts[0]))]
     return [bool(row.max() != row.min()) for row in values]
 
@@ -193,7 +191,7 @@ ACTIVE = {
         ("none", "correctness", "total", "any_component"),
         admitted,
         expected_admitted,
-        base=("batch.prompts_per_step=8", "batch.samples_per_prompt=2", "rewards.correctness_weight=0.0"),
+        base=("batch.prompts_per_step=8", "batch.samples_per_prompt=2", "rewards.correctness.weight=0.0"),
         same=what_was_sampled,
     ),
     # No answer is ever right: the refill goes on to the end of its budget.
@@ -222,59 +220,4 @@ ACTIVE = {
     ),
 }
 
-
-# Rewards
-
-
-def expected_totals(trace: Trace) -> Floats:
-    options = trace.config.rewards
-    right, kept, long = (component(trace, name) for name in ("correctness", "format", "overlong"))
-    if options.format_when == "correct":
-        kept = kept * (right == 1)
-    return options.correctness_weight * right + options.format_weight * kept + long
-
-
-def correctness(trace: Trace) -> Floats:
-    return component(trace, "correctness")
-
-
-def expected_correctness(trace: Trace) -> Floats:
-    """What stands in the last box, or the last integer, behind the reasoning."""
-    patterns = {"boxed": r"\\boxed\{(-?\d+)\}", "last_number": r"(-?\d+)"}
-
-    def right(row: dict[str, Any]) -> float:
-        text = row["completion"].rpartition("</think>")[2]
-        closed = "<think>" not in row["completion"] or "</think>" in row["completion"]
-        found = re.findall(patterns[trace.config.rewards.answer], text)
-        return float(closed and bool(found) and found[-1] == row["answer"])
-
-    return trace.grid(right)
-
-
-def expected_overlong(trace: Trace) -> Floats:
-    longest, buffer = trace.config.sampling.max_new_tokens, trace.config.rewards.overlong_buffer_tokens
-    tokens = trace.grid(lambda row: row["tokens"])
-    return -np.clip((tokens - (longest - buffer)) / buffer, 0, 1) if buffer else np.zeros_like(tokens)
-
-
-REWARDS = {
-    # The box is opened by the prompt, so that the answer itself has a number and no box.
-    "rewards.answer": Case(
-        ("boxed", "last_number"),
-        correctness,
-        expected_correctness,
-        base=("prompt.prefill=The answer is \\boxed{", "sampling.max_new_tokens=8"),
-        same=Trace.sampled_ids,
-    ),
-    "rewards.correctness_weight": Case(("0.5", "1.0"), totals, expected_totals, same=what_was_sampled),
-    "rewards.format_weight": Case(("0.0", "0.2"), totals, expected_totals, same=what_was_sampled),
-    "rewards.format_when": Case(("always", "correct"), totals, expected_totals, same=what_was_sampled),
-    "rewards.overlong_buffer_tokens": Case(
-        ("0", "8", "16"),
-        lambda t: {"penalty": component(t, "overlong"), "total": totals(t)},
-        lambda t: {"penalty": expected_overlong(t), "total": expected_totals(t)},
-        same=Trace.sampled_ids,
-    ),
-}
-
-CASES = {**SAMPLING, **BATCH, **ACTIVE, **REWARDS}
+CASES = {**SAMPLING, **BATCH, **ACTIVE}

@@ -141,7 +141,8 @@ MODEL = {
 
 def of_file(trace: Trace, column: str) -> list[Any]:
     """What the problems of the first step have in a column of their file."""
-    rows = {str(row["question"]): row for row in read(trace.config.problems.train)}
+    (path,) = trace.config.problems.train_sources
+    rows = {str(row["question"]): row for row in read(path)}
     return [rows[group.problem.question.removeprefix("Please: ")][column] for group in trace.groups()]
 
 
@@ -149,17 +150,26 @@ def read(path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-def expected_questions(trace: Trace) -> list[str]:
-    if trace.config.problems.train == "arithmetic":
-        return [arithmetic_problem(0, "train", index).question for index in range(8)]
-    return sorted(row["question"] for row in read(trace.config.problems.train))
+def generated_and_read(trace: Trace) -> tuple[list[str], int]:
+    """The generated questions of the first step, and how many others there are, each asked once."""
+    known = [arithmetic_problem(0, "train", index).question for index in range(8)]
+    questions = asked(trace)
+    assert len(set(questions)) == len(questions)
+    return [question for question in questions if question in known], sum(q not in known for q in questions)
+
+
+def expected_sources(trace: Trace) -> tuple[list[str], int]:
+    """8 problems; of two sources with equal shares 4 each."""
+    sources = trace.config.problems.train_sources
+    generated = 8 // len(sources) if "arithmetic" in sources else 0
+    return [arithmetic_problem(0, "train", index).question for index in range(generated)], 8 - generated
 
 
 def expected_measured(trace: Trace) -> list[str]:
     """Without a source of its own the measurement takes generated problems that training never meets."""
     options = trace.config.problems
-    if options.eval:
-        return sorted(row["question"] for row in read(options.eval))[: options.eval_problems]
+    if options.eval_sources:
+        return sorted(row["question"] for path in options.eval_sources for row in read(path))
     return sorted(arithmetic_problem(0, "eval", index).question for index in range(options.eval_problems))
 
 
@@ -170,13 +180,14 @@ def measured_questions(trace: Trace) -> list[str]:
 PROBLEMS = {
     # 8 problems in a step: an epoch of the files, which holds each of them once.
     "problems.train": Case(
-        ("arithmetic", "{other}"),
-        lambda t: asked(t) if t.config.problems.train == "arithmetic" else sorted(asked(t)),
-        expected_questions,
+        ("arithmetic", "{other}", "{arithmetic: 1, {other}: 1}"),
+        generated_and_read,
+        expected_sources,
         base=("batch.prompts_per_step=8", "batch.samples_per_prompt=2"),
     ),
+    # As many as the files have.
     "problems.eval": Case(
-        ("", "{other}"),
+        ("", "{other}", "[{other}, {likely}]"),
         measured_questions,
         expected_measured,
         base=(*GENERATED, "problems.eval_problems=8", "problems.eval_samples_per_prompt=1"),

@@ -4,18 +4,20 @@ Every field changes something or is refused. Units are in the names. `compose.py
 and `key=value`; the checks between options are in `config_checks`.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer, model_validator
+
 from groupwise.config.data import (
     Columns,
     ModelOptions,
     ProblemOptions,
     PromptExample,
     PromptOptions,
-    RewardOptions,
     SamplingOptions,
 )
+from groupwise.config.grading import DomainOptions, GradingOptions, differences, merged
 from groupwise.config.objective import (
     AdvantageOptions,
     EngineCorrectionOptions,
@@ -25,14 +27,19 @@ from groupwise.config.objective import (
     OffPolicyMaskOptions,
 )
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
+from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.rewards.options import RewardOptions
+from groupwise.sandbox.options import SandboxOptions
 
 __all__ = [
     "ActiveSamplingOptions",
     "AdvantageOptions",
     "BatchOptions",
     "Columns",
+    "DomainOptions",
     "EngineCorrectionOptions",
     "EntropyOptions",
+    "GradingOptions",
     "KlOptions",
     "ModelOptions",
     "ObjectiveOptions",
@@ -45,6 +52,7 @@ __all__ = [
     "RewardOptions",
     "RunOptions",
     "SamplingOptions",
+    "SandboxOptions",
     "SftConfig",
     "TrainConfig",
 ]
@@ -61,6 +69,12 @@ class TrainConfig(Options):
     batch: BatchOptions = BatchOptions()
     active_sampling: ActiveSamplingOptions = ActiveSamplingOptions()
     rewards: RewardOptions = RewardOptions()
+
+    domains: dict[str, DomainOptions] = {}
+    """What differs for single domains of problems, by their names."""
+
+    grading: GradingOptions = GradingOptions()
+    sandbox: SandboxOptions = SandboxOptions()
     advantage: AdvantageOptions = AdvantageOptions()
     objective: ObjectiveOptions = ObjectiveOptions()
     engine_correction: EngineCorrectionOptions = EngineCorrectionOptions()
@@ -68,6 +82,54 @@ class TrainConfig(Options):
     kl: KlOptions = KlOptions()
     entropy: EntropyOptions = EntropyOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
+
+    def rewards_of(self, domain: str) -> RewardOptions:
+        """How completions of problems of this domain are paid."""
+        return self.domains[domain].rewards if domain in self.domains else self.rewards
+
+    def kl_coefficient_of(self, domain: str) -> float:
+        """Coefficient of the KL penalty for this domain."""
+        own = self.domains[domain].kl_coefficient if domain in self.domains else None
+        return self.kl.coefficient if own is None else own
+
+    def reward_tables(self) -> dict[str, RewardOptions]:
+        """All tables of rewards: that of the section rewards by the name '', then that of every domain."""
+        return {"": self.rewards} | {name: domain.rewards for name, domain in self.domains.items()}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_domains(cls, data: Any) -> Any:
+        """Every domain's rewards, which state what differs, merged over those of all domains."""
+        if not (isinstance(data, Mapping) and isinstance(data.get("domains"), Mapping)):
+            return data
+        base, domains = _stated(data.get("rewards", {})), {}
+        for name, domain in data["domains"].items():
+            stated = _stated(domain)
+            if isinstance(stated, dict) and isinstance(base, dict):
+                stated = {**stated, "rewards": merged(base, _stated(stated.get("rewards", {})))}
+            domains[name] = stated
+        return {**data, "domains": domains}
+
+    @model_serializer(mode="wrap")
+    def _only_what_differs(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """All options; of a domain only what differs, so that a later change of the section rewards reaches it."""
+        tree: dict[str, Any] = handler(self)
+        base = tree.get("rewards")
+        domains = tree.get("domains")
+        if domains and base is not None:
+            tree["domains"] = {name: _domain_differences(base, domain) for name, domain in domains.items()}
+        return tree
+
+
+def _stated(section: Any) -> Any:
+    """A section as a mapping of what it states, however it is given."""
+    return section.model_dump(exclude_unset=True) if isinstance(section, BaseModel) else section
+
+
+def _domain_differences(base: dict[str, Any], domain: dict[str, Any]) -> dict[str, Any]:
+    changed = differences(base, domain.get("rewards", base))
+    kept = {key: value for key, value in domain.items() if key != "rewards" and value is not None}
+    return {**kept, "rewards": changed} if changed else kept
 
 
 class SftConfig(Options):

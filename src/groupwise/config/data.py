@@ -1,10 +1,10 @@
-"""Options of what is trained on what: the model, its prompts, the problems, sampling and grading."""
+"""Options of what is trained on what: the model, its prompts, the problems and sampling."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.options import NonNegativeInt, Options, PositiveFloat, PositiveInt
 
 
 class ModelOptions(Options):
@@ -56,26 +56,51 @@ class Columns(Options):
     """Column with the domain."""
 
 
+def _branch(text: str, other: str) -> Discriminator:
+    """Which of the two forms a value has, so that an error is about that form alone."""
+    return Discriminator(lambda value: other if isinstance(value, dict | list) else text)
+
+
+SharedSources = Annotated[
+    Annotated[str, Tag("one")] | Annotated[dict[str, PositiveFloat], Tag("several")], _branch("one", "several")
+]
+ListedSources = Annotated[Annotated[str, Tag("one")] | Annotated[list[str], Tag("several")], _branch("one", "several")]
+
+
 class ProblemOptions(Options):
-    """Where problems come from. A source is `arithmetic` (generated) or a file: .jsonl, .json, .parquet."""
+    """Where problems come from.
 
-    train: str = "arithmetic"
-    """Problems to train on."""
+    A source is `arithmetic` or `toy_code` (generated), `reasoning_gym:NAME`, or a file: .jsonl, .json, .parquet.
+    """
 
-    eval: str = ""
-    """Problems to measure on, before and after. Empty: where training is on generated problems, others that it never
-    meets; where it is on a file, none."""
+    train: SharedSources = "arithmetic"
+    """Problems to train on: a source, or several with their shares of the prompts, `{arithmetic: 3, toy_code: 1}`."""
+
+    eval: ListedSources = ""
+    """Problems to measure on, before and after: a source or a list of them. Empty: of every generated source that is
+    trained on, others that training never meets; of files, none."""
 
     columns: Columns = Columns()
 
     eval_problems: NonNegativeInt = 512
-    """How many problems the measurement uses (at most; a file may hold fewer). 0 for no measurement."""
+    """How many problems of each source the measurement uses (at most; a file may hold fewer). 0 for no measurement."""
 
     eval_samples_per_prompt: PositiveInt = 8
     """Samples for each problem of the measurement at the training temperature; pass@k is given for k up to this."""
 
     eval_every_steps: NonNegativeInt = 0
     """Also measure every so many steps; 0 for only before and after."""
+
+    @property
+    def train_sources(self) -> dict[str, float]:
+        """The sources that are trained on, each with its share; the shares need not sum to 1."""
+        return {self.train: 1.0} if isinstance(self.train, str) else dict(self.train)
+
+    @property
+    def eval_sources(self) -> list[str]:
+        """The sources that are named for the measurement."""
+        named = [self.eval] if isinstance(self.eval, str) else self.eval
+        return [source for source in named if source]
 
 
 class SamplingOptions(Options):
@@ -101,22 +126,3 @@ class SamplingOptions(Options):
 
     engine_batch_sequences: PositiveInt = 256
     """How many sequences are decoded at once, at most."""
-
-
-class RewardOptions(Options):
-    """How a completion is paid: `correctness_weight` · correct + `format_weight` · format."""
-
-    answer: Literal["boxed", "last_number"] = "boxed"
-    """Where the answer stands: in the last \\boxed{}, or as the last number; in either case after the reasoning."""
-
-    correctness_weight: NonNegativeFloat = 1.0
-
-    format_weight: NonNegativeFloat = 0.0
-    """Weight of the format reward for one non-empty <think>…</think> before the answer."""
-
-    format_when: Literal["always", "correct"] = "always"
-    """`correct` pays the format only to a right answer."""
-
-    overlong_buffer_tokens: NonNegativeInt = 0
-    """Soft penalty of long answers (DAPO eq. 13): over the last so many tokens before sampling.max_new_tokens it grows
-    linearly to -1. 0 for none."""

@@ -115,9 +115,7 @@ class KlOptions(Options):
     """Penalty for leaving the reference, the policy at step 0. It is not loaded when every coefficient is 0."""
 
     coefficient: NonNegativeFloat = 0.0
-
-    by_domain: dict[str, NonNegativeFloat] = {}
-    """Coefficients of single domains, instead of `coefficient`."""
+    """Of problems of every domain that states none of its own in domains.NAME.kl_coefficient."""
 
     estimator: Literal["k1", "k2", "k3"] = "k3"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config_checks import data, objective, payment, penalties, schedule
+from groupwise.config_checks import data, grading, objective, payment, penalties, rewards, schedule
 from groupwise.config_checks.finding import Finding
 
 __all__ = ["Finding", "contradictions"]
@@ -14,7 +14,11 @@ CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     data.sampling,
     data.batch,
     data.active_sampling,
-    payment.rewards,
+    rewards.rewards,
+    grading.domains,
+    grading.graders,
+    grading.workers,
+    grading.sandbox,
     payment.advantage,
     objective.ratio_and_surrogate,
     objective.sequence_ratio,

@@ -4,21 +4,25 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config_checks.finding import Finding, error, unused, warning
-from groupwise.config_facts import KEPT_LIMIT, filters_tokens, uses_kl, uses_of_old
+from groupwise.config_checks.finding import Finding, error, shown, unused, warning
+from groupwise.config_checks.table import Table, each_once
+from groupwise.config_facts import KEPT_LIMIT, filters_tokens, is_generated, uses_kl, uses_of_old
+from groupwise.rewards.components import CORRECTNESS, conditions
 
 
 def problems(config: TrainConfig) -> Iterator[Finding]:
     """Options for problem files and for the measurement."""
     options = config.problems
-    sources = [options.train] + ([options.eval] if options.eval_problems else [])
-    if all(source in ("arithmetic", "") for source in sources):
+    trained, measured = list(options.train_sources), options.eval_sources
+    yield from _sources(config)
+    if all(map(is_generated, [*trained, *(measured if options.eval_problems else [])])):
         remedy = "name a file in problems.train or problems.eval"
+        because = f"problems.train={shown(options.train)}"
         for name in type(options.columns).model_fields:
-            yield from unused(config, f"problems.columns.{name}", "problems.train=arithmetic", remedy)
+            yield from unused(config, f"problems.columns.{name}", because, remedy)
     if options.eval_problems == 0:
         because, remedy = "problems.eval_problems=0", "measure on some problems"
-    elif options.train != "arithmetic" and not options.eval:
+    elif not measured and not any(map(is_generated, trained)):
         because, remedy = "problems.eval=''", "name other problems to measure on"
     else:
         return
@@ -27,6 +31,18 @@ def problems(config: TrainConfig) -> Iterator[Finding]:
     for key in ("problems.eval", "problems.eval_problems", "problems.eval_samples_per_prompt"):
         for finding in unused(config, key, because, remedy) if not because.startswith(f"{key}=") else ():
             yield warning(finding.keys, finding.message)
+
+
+def _sources(config: TrainConfig) -> Iterator[Finding]:
+    """Sources that are not named, or named twice."""
+    options = config.problems
+    if not options.train_sources or "" in options.train_sources:
+        text = f"problems.train={shown(options.train)}: name a source to train on: arithmetic, toy_code or a file"
+        yield error(("problems.train",), text)
+    repeated = sorted({source for source in options.eval_sources if options.eval_sources.count(source) > 1})
+    if repeated:
+        text = f"problems.eval names {', '.join(repeated)} more than once: its problems would count twice; name it once"
+        yield error(("problems.eval",), text)
 
 
 def sampling(config: TrainConfig) -> Iterator[Finding]:
@@ -105,7 +121,7 @@ def batch(config: TrainConfig) -> Iterator[Finding]:
 def active_sampling(config: TrainConfig) -> Iterator[Finding]:
     """The filter, the refill and the retirement."""
     options, budget = config.active_sampling, "active_sampling.max_prompts_per_step_factor"
-    rewards, advantage = config.rewards, config.advantage
+    advantage = config.advantage
     if not options.refill:
         yield from unused(config, budget, "active_sampling.refill=false", "set active_sampling.refill=true")
     elif options.filter == "none":
@@ -121,12 +137,8 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
             f"and leave it at its default"
         )
         yield warning((budget, "active_sampling.refill"), text)
-    if options.filter == "correctness" and rewards.correctness_weight == 0 and rewards.format_when == "always":
-        text = (
-            "active_sampling.filter=correctness with rewards.correctness_weight=0: groups are chosen for something "
-            "that is not paid; set active_sampling.filter=total"
-        )
-        yield warning(("active_sampling.filter", "rewards.correctness_weight"), text)
+    if options.filter == "correctness":
+        yield from each_once(config, _filter_of_what_is_not_paid)
     if advantage.estimator == "gdpo" and options.filter in ("correctness", "total"):
         text = (
             f"active_sampling.filter={options.filter} with advantage.estimator=gdpo: groups in which another reward "
@@ -142,6 +154,17 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
             "active_sampling.refill=false"
         )
         yield warning(("active_sampling.filter", "advantage.baseline"), text)
-    if config.problems.train == "arithmetic":
-        remedy = "train on a file, whose problems come again"
-        yield from unused(config, "active_sampling.retire_pass_rate", "problems.train=arithmetic", remedy)
+    if all(map(is_generated, config.problems.train_sources)):
+        because, remedy = f"problems.train={shown(config.problems.train)}", "train on a file, whose problems come again"
+        yield from unused(config, "active_sampling.retire_pass_rate", because, remedy)
+
+
+def _filter_of_what_is_not_paid(table: Table) -> Iterator[Finding]:
+    rewards = table.options
+    if rewards.correctness.weight == 0 and CORRECTNESS not in (*conditions(rewards).values(), rewards.gate):
+        key = table.key("correctness.weight")
+        text = (
+            f"active_sampling.filter=correctness with {key}=0: groups are chosen for something that is not paid; set "
+            "active_sampling.filter=total"
+        )
+        yield warning(("active_sampling.filter", key), text)

@@ -59,4 +59,8 @@ def shown(value: Any) -> str:
     """A value as it is written in a configuration."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {shown(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
     return "''" if value == "" else str(value)

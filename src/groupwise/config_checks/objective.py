@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
 from groupwise.config_checks.finding import Finding, error, unused, warning
-from groupwise.config_facts import updates_per_step, uses_of_old
+from groupwise.config_facts import updates_per_step, uses_kl, uses_of_old
 
 READERS = {
     "clip_low": ("ppo_clip", "dppo", "gmpo"),
@@ -117,7 +117,7 @@ def sequence_ratio(config: TrainConfig) -> Iterator[Finding]:
         yield warning(("objective.ratio", "sampling.max_new_tokens"), text)
     sequence_level = options.ratio in ("sequence_geometric_mean", "sequence_product") or options.surrogate == "gmpo"
     kl = config.kl
-    if sequence_level and kl.placement == "reward" and (kl.coefficient > 0 or any(kl.by_domain.values())):
+    if sequence_level and kl.placement == "reward" and uses_kl(config):
         text = (
             f"kl.placement=reward with objective.ratio={options.ratio}: the penalty differs from token to token, and a "
             "ratio of the whole answer spreads its gradient over all of them; set objective.ratio=gspo_token or token, "

@@ -1,45 +1,13 @@
-"""Checks of how answers are paid and compared: rewards and advantages."""
+"""Checks of how answers are compared: the advantages, and what their estimators make of the rewards."""
 
 import math
 from collections.abc import Iterator
 
-from groupwise.config import TrainConfig
-from groupwise.config_checks.finding import Finding, error, unused, warning
-from groupwise.config_facts import paid_components
-
-REWARD_KEYS = {
-    "correctness": "rewards.correctness_weight",
-    "format": "rewards.format_weight",
-    "overlong": "rewards.overlong_buffer_tokens",
-}
-
-
-def rewards(config: TrainConfig) -> Iterator[Finding]:
-    """What is paid."""
-    options = config.rewards
-    if not paid_components(config):
-        text = (
-            "rewards.correctness_weight=0 and rewards.format_weight=0: nothing is paid, so no group ever has a signal; "
-            "give one of them a weight"
-        )
-        yield error(("rewards.correctness_weight", "rewards.format_weight"), text)
-    if options.format_weight == 0:
-        remedy = "give the format a weight"
-        yield from unused(config, "rewards.format_when", "rewards.format_weight=0", remedy)
-    elif options.format_when == "always" and 0 < options.correctness_weight <= options.format_weight:
-        text = (
-            f"rewards.format_weight={options.format_weight} is not less than rewards.correctness_weight="
-            f"{options.correctness_weight}: a wrong answer in the right format is paid as much as a right answer in "
-            "the wrong one, or more; lower the weight (0.1 or 0.2), or set rewards.format_when=correct"
-        )
-        yield warning(("rewards.format_weight", "rewards.correctness_weight"), text)
-    if options.overlong_buffer_tokens > config.sampling.max_new_tokens:
-        text = (
-            f"rewards.overlong_buffer_tokens={options.overlong_buffer_tokens} is more than sampling.max_new_tokens="
-            f"{config.sampling.max_new_tokens}: the penalty would begin before the first token and never be 0; take a "
-            "buffer at the end, a fifth of the length or so"
-        )
-        yield error(("rewards.overlong_buffer_tokens", "sampling.max_new_tokens"), text)
+from groupwise.config import RewardOptions, TrainConfig
+from groupwise.config_checks.finding import Finding, error, shown, unused, warning
+from groupwise.config_checks.table import Table, each_once
+from groupwise.config_facts import paid_components, weight_key, weights_of
+from groupwise.rewards.components import CORRECTNESS, FORMAT, LENGTH, OVERLONG, REPETITION, conditions
 
 
 def advantage(config: TrainConfig) -> Iterator[Finding]:
@@ -89,31 +57,76 @@ def _estimators(config: TrainConfig) -> Iterator[Finding]:
                 f"needs at least k samples; take at most {samples}"
             )
             yield error(("advantage.pass_k", "batch.samples_per_prompt"), text)
-        for key in ("correctness_weight", "format_weight", "overlong_buffer_tokens"):
-            because, remedy = "advantage.estimator=pass_at_k", "pay it with another estimator"
-            yield from unused(config, f"rewards.{key}", because, remedy)
-    if options.estimator == "max_rl" and config.rewards.overlong_buffer_tokens > 0:
-        text = (
-            "advantage.estimator=max_rl with rewards.overlong_buffer_tokens: it divides by the mean reward, which the "
-            "penalty can make negative; set rewards.overlong_buffer_tokens=0, or take another estimator"
-        )
-        yield error(("advantage.estimator", "rewards.overlong_buffer_tokens"), text)
+        yield from each_once(config, _beside_pass_at_k)
+    if options.estimator == "max_rl":
+        yield from each_once(config, _beside_max_rl)
     if options.estimator == "gdpo" and len(paid := paid_components(config)) == 1:
         text = (
             f"advantage.estimator=gdpo with {paid[0]} as the only paid reward: there is nothing to normalise apart, "
             "what is left is a group deviation with one more whitening; give a second reward a weight, or set "
             "advantage.estimator=group with advantage.scale=group_std"
         )
-        yield warning(("advantage.estimator", REWARD_KEYS[paid[0]]), text)
+        yield warning(("advantage.estimator", f"rewards.{weight_key(paid[0])}"), text)
+
+
+def _beside_pass_at_k(table: Table) -> Iterator[Finding]:
+    """Full answers are counted and nothing else is paid."""
+    because, remedy = "advantage.estimator=pass_at_k", "pay it with another estimator"
+    yield from table.unused("correctness.weight", because, remedy)
+    yield from table.unused("correctness.code.credit", because, "an answer is right or wrong to it")
+    for name, weight in weights_of(table.options).items():
+        if name != CORRECTNESS and weight != 0:
+            text = (
+                f"{table.key(weight_key(name))}={shown(weight)} has no effect with {because}, which pays right answers "
+                f"and nothing else; {remedy}, or set it to 0, where it is measured alone"
+            )
+            yield error((table.key(weight_key(name)), "advantage.estimator"), text)
+    for name, when in conditions(table.options).items():
+        key = "format.when" if name == FORMAT else f"functions.{name}.when"
+        yield from table.unused(key, because, f"leave {when} out")
+    yield from table.unused("gate", because, "leave the gate out")
+
+
+def _beside_max_rl(table: Table) -> Iterator[Finding]:
+    """What could make the mean reward, by which it divides, negative or something other than a rate of success."""
+    takes = [name for name in weights_of(table.options) if _lowest(table.options, name) < 0]
+    if takes:
+        key = table.key(weight_key(takes[0]) if takes[0] != OVERLONG else "overlong.buffer_tokens")
+        text = (
+            f"advantage.estimator=max_rl with {key}: it divides by the mean reward, which {' and '.join(takes)} can "
+            "make negative; pay without, or take another estimator"
+        )
+        yield error(("advantage.estimator", key), text)
+    if table.options.correctness.code.credit == "share":
+        key = table.key("correctness.code.credit")
+        text = (
+            f"advantage.estimator=max_rl with {key}=share: it is derived for rewards of 0 and 1, where the mean is the "
+            "rate of success; set it to all"
+        )
+        yield warning(("advantage.estimator", key), text)
+
+
+def _lowest(options: RewardOptions, name: str) -> float:
+    """The least that a component adds to the total, as far as its options say."""
+    weight = weights_of(options)[name]
+    if name in (OVERLONG, REPETITION) or (name == LENGTH and options.length.form == "linear"):
+        return -weight
+    if name == LENGTH:
+        return -weight / 2
+    return min(weight, 0.0)
 
 
 def _largest_advantage(config: TrainConfig) -> float | None:
-    """What no advantage of `group` exceeds; None where that depends on other groups."""
-    options, rewards, samples = config.advantage, config.rewards, config.batch.samples_per_prompt
+    """What no advantage of `group` exceeds; None where that depends on other groups, or on what a function returns."""
+    options, samples = config.advantage, config.batch.samples_per_prompt
     if options.estimator != "group" or options.scale == "batch_std" or samples == 1:
         return None
     if options.scale == "group_std":
         # One sample against all others that are equal.
         largest = (samples - 1) / math.sqrt(samples) if options.std_ddof == 1 else math.sqrt(samples - 1)
         return largest * (samples / (samples - 1) if options.baseline == "leave_one_out" else 1.0)
-    return rewards.correctness_weight + rewards.format_weight + (1.0 if rewards.overlong_buffer_tokens else 0.0)
+    tables = config.reward_tables().values()
+    if any(weight != 0 for table in tables for name, weight in weights_of(table).items() if name in table.functions):
+        return None
+    # Every component that is built in spans 1.
+    return max(sum(weights_of(table).values()) for table in tables)

@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config_checks.finding import Finding, error, unused, warning
-from groupwise.config_facts import engine_is_trainer, updates_per_step, uses_kl
-
-# Every problem of `problems.train=arithmetic`, and every row of a file without a domain, has this one.
-DEFAULT_DOMAIN = "math"
+from groupwise.config_checks.finding import Finding, error, shown, unused, warning
+from groupwise.config_facts import engine_is_trainer, trained_domains, updates_per_step, uses_kl
 
 
 def engine_correction(config: TrainConfig) -> Iterator[Finding]:
@@ -65,24 +62,28 @@ def kl(config: TrainConfig) -> Iterator[Finding]:
     if not uses_kl(config):
         for name in ("estimator", "importance", "placement", "reduction", "refresh_reference_every_steps"):
             yield from unused(config, f"kl.{name}", "kl.coefficient=0", "give it a coefficient")
-        if options.by_domain:
-            text = (
-                f"kl.by_domain={options.by_domain} with kl.coefficient=0: every coefficient is 0, so that nothing is "
-                "penalised; give one of them a value, or leave kl.by_domain out"
-            )
-            yield error(("kl.by_domain", "kl.coefficient"), text)
+        for name, domain in config.domains.items():
+            if domain.kl_coefficient is not None:
+                key = f"domains.{name}.kl_coefficient"
+                text = (
+                    f"{key}=0 with kl.coefficient=0: every coefficient is 0, so that nothing is penalised; give one of "
+                    "them a value, or leave this one out"
+                )
+                yield error((key, "kl.coefficient"), text)
         return
     if options.placement == "reward":
         for name in ("estimator", "importance", "reduction"):
             yield from unused(config, f"kl.{name}", "kl.placement=reward", "set kl.placement=loss")
-    own = options.by_domain.get(DEFAULT_DOMAIN, options.coefficient)
-    if config.problems.train == "arithmetic" and own == 0:
+    trained = trained_domains(config)
+    if trained and all(config.kl_coefficient_of(name) == 0 for name in trained):
+        stated = {name: f"domains.{name}.kl_coefficient" for name in trained if name in config.domains}
+        keys = [stated.get(name, "kl.coefficient") for name in trained]
         text = (
-            f"kl.by_domain={options.by_domain} with problems.train=arithmetic: all of its problems are of the domain "
-            f"{DEFAULT_DOMAIN}, whose coefficient is 0, so that a reference is loaded and penalises nothing; train on "
-            "a file with other domains, or set every coefficient to 0"
+            f"{' and '.join(dict.fromkeys(keys))}=0 with problems.train={shown(config.problems.train)}: all of its "
+            f"problems are of the domain {' or '.join(trained)}, so that a reference is loaded and penalises nothing; "
+            "train on problems of other domains too, or set every coefficient to 0"
         )
-        yield warning(("kl.by_domain", "problems.train"), text)
+        yield warning((*keys, "problems.train"), text)
     if options.refresh_reference_every_steps >= config.run.steps:
         text = (
             f"kl.refresh_reference_every_steps={options.refresh_reference_every_steps} is not less than run.steps="

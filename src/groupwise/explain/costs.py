@@ -87,7 +87,7 @@ def _passes(config: TrainConfig) -> list[Cost]:
         why = "old log-probabilities are those of the one optimizer step itself"
         costs.append(Cost("trainer's pass before the step", "forward passes", 0, why))
     if uses_kl(config):
-        only = "; only groups with a coefficient" if config.kl.by_domain else ""
+        only = "; only groups with a coefficient" if config.domains else ""
         costs.append(Cost("reference's pass", "forward passes", 1, f"log-probabilities of the reference{only}"))
     return costs
 

@@ -29,7 +29,7 @@ TAIL = """\
 A recipe sets what defines it, with the values of its source; a comment beside a value says where it is a stand-in. It
 leaves model and problems open: `groupwise train dapo model.path=… problems.train=…`. Recipes compose: with `demo`
 behind it a recipe runs at the demo's size, `groupwise train grpo demo`; an overlong penalty that is longer than the
-demo's answers needs a size of its own, `groupwise train dapo demo rewards.overlong_buffer_tokens=16`."""
+demo's answers needs a size of its own, `groupwise train dapo demo rewards.overlong.buffer_tokens=16`."""
 
 COLUMNS = ("#", "technique", "equation", "source and its values", "options", "cost", "test", "where others differ")
 

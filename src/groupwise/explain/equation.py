@@ -5,6 +5,8 @@ from typing import assert_never
 
 from groupwise.config import TrainConfig
 from groupwise.config_facts import answers_per_update, updates_per_step, uses_kl, uses_of_old
+from groupwise.explain.numbers import number
+from groupwise.explain.rewards import reward_terms
 
 
 @dataclass(frozen=True)
@@ -16,9 +18,8 @@ class Equation:
 
     def short(self) -> str:
         """The objective with advantage and reward alone, in a line."""
-        return "; ".join(
-            [self.objective, *(f"{symbol} = {text}" for symbol, text in self.terms if symbol in ("A", "R", "R_k"))]
-        )
+        wanted = [(symbol, text) for symbol, text in self.terms if symbol.partition(" ")[0] in ("A", "R", "R_k")]
+        return "; ".join([self.objective, *(f"{symbol} = {text}" for symbol, text in wanted)])
 
 
 def equation_of(config: TrainConfig) -> Equation:
@@ -44,11 +45,6 @@ def equation_of(config: TrainConfig) -> Equation:
     objective = f"J = {mean} [ {body} ]" + "".join(f" {part}" for part in outside)
     terms += [*_kl_terms(config), *_entropy_terms(config), *counts, *_circumstances(config)]
     return Equation(objective, tuple(terms))
-
-
-def number(value: float) -> str:
-    """A number as one writes it by hand: 0.0001, 1.28, 11."""
-    return f"{value:.6g}"
 
 
 def _reduction(name: str, config: TrainConfig) -> tuple[str, tuple[str, str]]:
@@ -163,27 +159,7 @@ def _advantage(config: TrainConfig) -> list[tuple[str, str]]:
     terms = [("A", text)]
     if uses_kl(config) and config.kl.placement == "reward":
         terms[0] = ("A", text + ", and for each token - β·Σ_{u≥t} log(π_old/π_ref)")
-    if options.estimator == "gdpo":
-        return [*terms, ("R_k", _reward(config).replace(" + ", ", "))]
-    return [*terms, ("R", "correct" if options.estimator == "pass_at_k" else _reward(config))]
-
-
-def _reward(config: TrainConfig) -> str:
-    options, longest = config.rewards, config.sampling.max_new_tokens
-    parts = []
-    if options.correctness_weight > 0:
-        parts.append(_times(options.correctness_weight, "correct"))
-    if options.format_weight > 0:
-        paid = "format·correct" if options.format_when == "correct" else "format"
-        parts.append(_times(options.format_weight, paid))
-    if options.overlong_buffer_tokens > 0:
-        start = longest - options.overlong_buffer_tokens
-        parts.append(f"overlong (0 up to {start} tokens, -1 at {longest})")
-    return " + ".join(parts) or "0"
-
-
-def _times(weight: float, name: str) -> str:
-    return name if weight == 1 else f"{number(weight)}·{name}"
+    return [*terms, *reward_terms(config)]
 
 
 def _factors(config: TrainConfig) -> str:
@@ -232,7 +208,8 @@ def _kl_terms(config: TrainConfig) -> list[tuple[str, str]]:
         return []
     moved = options.refresh_reference_every_steps
     reference = f"the policy of every {moved}th step" if moved else "the policy at step 0"
-    domains = ", ".join(f"{value:g} for {name}" for name, value in options.by_domain.items())
+    own = {name: domain.kl_coefficient for name, domain in config.domains.items()}
+    domains = ", ".join(f"{value:g} for {name}" for name, value in own.items() if value is not None)
     beta = f"{options.coefficient:g}" + (f"; {domains}" if domains else "")
     terms = [("β", beta)]
     if options.placement == "loss":

@@ -7,11 +7,13 @@ from typing import Any
 from groupwise.compose import compose_train_config, list_recipes
 from groupwise.config import TrainConfig
 from groupwise.config_checks import Finding, contradictions
-from groupwise.config_checks.finding import shown, value_of
+from groupwise.config_checks.finding import shown
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.equation import Equation, equation_of
 from groupwise.explain.model_size import ModelSize, model_size
+from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
 from groupwise.explain.techniques import Technique, techniques_of
+from groupwise.explain.values import values_at
 
 WIDTH = 120
 
@@ -22,6 +24,7 @@ class Explanation:
 
     config: TrainConfig
     equation: Equation
+    domains: tuple[DomainRow, ...]
     techniques: tuple[Technique, ...]
     size: ModelSize | None
     size_note: str
@@ -41,6 +44,7 @@ def explain(config: TrainConfig) -> Explanation:
     return Explanation(
         config=config,
         equation=equation_of(config),
+        domains=tuple(domain_table(config)),
         techniques=tuple(techniques_of(config)),
         size=known,
         size_note=size if isinstance(size, str) else "",
@@ -66,12 +70,15 @@ def to_text(explanation: Explanation) -> str:
     """The explanation for people."""
     lines = ["objective, maximised", *_wrapped(explanation.equation.objective, "  ", "    ")]
     for symbol, meaning in explanation.equation.terms:
-        lines += _wrapped(meaning, f"  {symbol:<8}", " " * 10)
+        lines += _wrapped(meaning, f"  {symbol:<7} ", " " * 10)
+    if explanation.domains:
+        lines += ["", "domains, with the weights of their rewards"]
+        lines += [f"  {line}" for line in domain_lines(explanation.domains)]
     lines += ["", "techniques"]
     for technique in explanation.techniques:
         number = "+" if technique.number is None else str(technique.number)
         lines += _wrapped(f"{technique.name}: {technique.what} [{technique.source}]", f"  {number:>2}  ", " " * 6)
-        here = " ".join(f"{key}={shown(value_of(explanation.config, key))}" for key in technique.keys)
+        here = " ".join(f"{key}={shown(value)}" for key, value in _values(explanation.config, technique).items())
         lines += _wrapped(here, " " * 6, " " * 6)
     size = explanation.size
     lines += [
@@ -95,13 +102,14 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     return {
         "objective": explanation.equation.objective,
         "terms": [{"symbol": symbol, "meaning": meaning} for symbol, meaning in explanation.equation.terms],
+        "domains": [asdict(row) for row in explanation.domains],
         "techniques": [
             {
                 "number": technique.number,
                 "name": technique.name,
                 "source": technique.source,
                 "what": technique.what,
-                "options": {key: value_of(explanation.config, key) for key in technique.keys},
+                "options": _values(explanation.config, technique),
             }
             for technique in explanation.techniques
         ],
@@ -112,6 +120,14 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in explanation.findings],
         "refused": explanation.refused,
     }
+
+
+def _values(config: TrainConfig, technique: Technique) -> dict[str, Any]:
+    """The values of the options that make a technique up, with those of domains that differ."""
+    found: dict[str, Any] = {}
+    for key in technique.keys:
+        found |= values_at(config, key)
+    return found
 
 
 def describe_recipes() -> list[dict[str, Any]]:

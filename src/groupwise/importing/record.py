@@ -134,8 +134,11 @@ class Draft:
         order = {key: index for index, key in enumerate(all_keys(TrainConfig))}
         tree: dict[str, Any] = {}
         for option in sorted(self._set, key=order.__getitem__):
-            section, _, name = option.partition(".")
-            tree.setdefault(section, {})[name] = self._set[option]
+            *sections, name = option.split(".")
+            owner = tree
+            for section in sections:
+                owner = owner.setdefault(section, {})
+            owner[name] = self._set[option]
         places: dict[Path, str] = {
             tuple(option.split(".")): f"{self.source.place(key)}: {key}" for option, key in self._origin.items()
         }

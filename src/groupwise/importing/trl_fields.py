@@ -3,6 +3,7 @@
 from groupwise.importing.fields import Field, absent, copied, idle, translated
 
 _COMPLETIONS = "counted in completions of one process; together they give the prompts of a step and its minibatches"
+_REWARDS = "rewards.correctness.weight, rewards.format.weight, rewards.overlong.weight"
 _SAPO = "`loss_type: sapo` only"
 _VESPO = "`loss_type: vespo` only"
 _ENGINE = "`use_vllm: true` only, as TRL corrects for no other engine"
@@ -86,8 +87,8 @@ FIELDS: tuple[Field, ...] = (
     translated(
         "multi_objective_aggregation", "sum_then_normalize", "advantage.estimator", "`normalize_then_sum` is `gdpo`"
     ),
-    translated("reward_funcs", None, "rewards.correctness_weight, rewards.format_weight", "by name", (list,)),
-    translated("reward_weights", None, "rewards.correctness_weight, rewards.format_weight", "by position", (list,)),
+    translated("reward_funcs", None, _REWARDS, "by name", (list,)),
+    translated("reward_weights", None, _REWARDS, "by position", (list,)),
     absent("reward_model_name_or_path", None, "no reward models: answers are checked"),
     # Engine correction
     translated("use_vllm", False, "engine_correction.form", "decides whether TRL corrects at all"),

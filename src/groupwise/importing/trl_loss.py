@@ -209,7 +209,9 @@ def _rewards(draft: Draft) -> None:
     if names is None:
         draft.note("the file does not name its reward functions: set rewards.* (correctness alone is the default)")
         if draft["reward_weights"] is not None:
-            draft.absent("reward_weights", "weights without names: set rewards.correctness_weight and format_weight")
+            draft.absent(
+                "reward_weights", "weights without names: set rewards.correctness.weight and rewards.format.weight"
+            )
         return
     given = draft["reward_weights"] or [1.0] * len(names)
     if len(given) != len(names):
@@ -218,12 +220,17 @@ def _rewards(draft: Draft) -> None:
     weights = dict(zip(map(str, names), given, strict=True))
     correct = weights.pop("accuracy_reward", None)
     correct = weights.pop("reasoning_accuracy_reward", 0.0) if correct is None else correct
-    draft.set("rewards.correctness_weight", correct, "reward_funcs")
+    draft.set("rewards.correctness.weight", correct, "reward_funcs")
     if "think_format_reward" in weights:
-        draft.set("rewards.format_weight", weights.pop("think_format_reward"), "reward_funcs")
+        draft.set("rewards.format.weight", weights.pop("think_format_reward"), "reward_funcs")
         draft.differs("reward_funcs", "think_format_reward also pays an empty <think></think>; groupwise does not")
-    if weights.pop("get_soft_overlong_punishment", None) is not None:
-        draft.set("rewards.overlong_buffer_tokens", 256, "reward_funcs")
+    overlong = weights.pop("get_soft_overlong_punishment", None)
+    if overlong is not None:
+        draft.set("rewards.overlong.buffer_tokens", 256, "reward_funcs")
+        draft.set("rewards.overlong.weight", overlong, "reward_funcs")
         draft.differs("reward_funcs", "the overlong penalty ends at sampling.max_new_tokens, TRL's at 1280 tokens")
     for name in weights:
-        draft.absent("reward_funcs", f"no reward {name}: rewards are correctness, format and length")
+        draft.absent(
+            "reward_funcs",
+            f"no reward {name} is built in; a function of your own goes to rewards.functions, called in another way",
+        )

@@ -134,10 +134,8 @@ def _overlong(draft: Draft) -> None:
     for section in OVERLONG:
         if not draft[f"{section}.enable"] or not draft[f"{section}.len"]:
             continue
-        draft.set("rewards.overlong_buffer_tokens", draft[f"{section}.len"], f"{section}.len")
-        factor = draft[f"{section}.penalty_factor"]
-        if factor != 1:
-            draft.differs(f"{section}.penalty_factor", f"the penalty goes to -1 here, to -{factor} in verl")
+        draft.set("rewards.overlong.buffer_tokens", draft[f"{section}.len"], f"{section}.len")
+        draft.set("rewards.overlong.weight", draft[f"{section}.penalty_factor"], f"{section}.penalty_factor")
         longest = f"{section.partition('.')[0]}.reward_kwargs.max_resp_len"
         if draft[longest] not in (None, draft["data.max_response_length"]):
             text = f"the penalty ends at sampling.max_new_tokens here, at {draft[longest]} in verl"
@@ -145,10 +143,17 @@ def _overlong(draft: Draft) -> None:
 
 
 def _files(draft: Draft) -> None:
-    for key, option in (("data.train_files", "problems.train"), ("data.val_files", "problems.eval")):
-        path = _one_file(draft, key)
-        if path:
-            draft.set(option, path, key)
+    trained, measured = _files_of(draft, "data.train_files"), _files_of(draft, "data.val_files")
+    if len(trained) > 1:
+        draft.absent(
+            "data.train_files",
+            f"{len(trained)} files: verl strings them together; put their rows into one, or give each a share of the "
+            "prompts, problems.train={a.parquet: 2, b.parquet: 1}",
+        )
+    elif trained:
+        draft.set("problems.train", trained[0], "data.train_files")
+    if measured:
+        draft.set("problems.eval", measured if len(measured) > 1 else measured[0], "data.val_files")
     if draft["data.prompt_key"] != "prompt":
         draft.set("problems.columns.problem", draft["data.prompt_key"], "data.prompt_key")
     if draft["data.seed"] is not None:
@@ -161,9 +166,6 @@ def _files(draft: Draft) -> None:
         draft.set("problems.eval_every_steps", draft["trainer.test_freq"], "trainer.test_freq")
 
 
-def _one_file(draft: Draft, key: str) -> Any:
+def _files_of(draft: Draft, key: str) -> list[Any]:
     files = draft[key]
-    if isinstance(files, list) and len(files) != 1:
-        draft.absent(key, f"{len(files)} files; put their rows into one")
-        return None
-    return files[0] if isinstance(files, list) else files
+    return files if isinstance(files, list) else [files] if files else []

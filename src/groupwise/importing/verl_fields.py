@@ -5,6 +5,7 @@ A row that names a whole section, such as `critic`, stands for every option belo
 
 from groupwise.importing.fields import Field, absent, copied, idle, translated
 
+_FUNCTION = "a function of your own goes to rewards.functions; it is called in another way"
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _CORRECTION = "algorithm.rollout_correction"
@@ -118,8 +119,8 @@ FIELDS: tuple[Field, ...] = (
         "`grpo`, `rloo`, `gdpo`, `reinforce_plus_plus_baseline`; `gae` and others have no counterpart",
     ),
     translated("algorithm.norm_adv_by_std_in_grpo", True, "advantage.scale", "`group_std` (with 1e-6) or `none`"),
-    absent("algorithm.gdpo_reward_keys", None, "the rewards are correctness, format and length"),
-    absent("algorithm.gdpo_reward_weights", None, "set rewards.correctness_weight and rewards.format_weight"),
+    absent("algorithm.gdpo_reward_keys", None, "every reward with a weight is normalised apart"),
+    absent("algorithm.gdpo_reward_weights", None, "set the weight of each reward, rewards.format.weight and others"),
     absent("algorithm.gamma", 1.0, "no discount: a completion has one reward"),
     absent("algorithm.lam", 1.0, "no value function"),
     absent("algorithm.use_pf_ppo", False, "samples are not drawn again by their reward"),
@@ -127,17 +128,17 @@ FIELDS: tuple[Field, ...] = (
         row
         for section in OVERLONG
         for row in (
-            translated(f"{section}.enable", False, "rewards.overlong_buffer_tokens", "whether there is a penalty"),
-            translated(f"{section}.len", None, "rewards.overlong_buffer_tokens", "as it is", (int,)),
-            translated(f"{section}.penalty_factor", 1.0, "", "always 1"),
+            translated(f"{section}.enable", False, "rewards.overlong.buffer_tokens", "whether there is a penalty"),
+            translated(f"{section}.len", None, "rewards.overlong.buffer_tokens", "as it is", (int,)),
+            translated(f"{section}.penalty_factor", 1.0, "rewards.overlong.weight", "as it is"),
         )
     ),
     translated("reward_model.reward_kwargs.max_resp_len", None, "", "is sampling.max_new_tokens", (int,)),
     translated("reward.reward_kwargs.max_resp_len", None, "", "is sampling.max_new_tokens", (int,)),
     absent("reward_model.enable", False, "no reward models: answers are checked"),
     absent("reward.reward_model.enable", False, "no reward models: answers are checked"),
-    absent("custom_reward_function.path", None, "rewards are correctness, format and length"),
-    absent("reward.custom_reward_function.path", None, "rewards are correctness, format and length"),
+    absent("custom_reward_function.path", None, _FUNCTION),
+    absent("reward.custom_reward_function.path", None, _FUNCTION),
     # Engine correction
     translated(f"{_CORRECTION}.bypass_mode", False, "objective.old_logps", "true is `sampler`, false `trainer`"),
     translated(
@@ -177,7 +178,7 @@ FIELDS: tuple[Field, ...] = (
     translated("algorithm.kl_ctrl.type", "fixed", "", "the coefficient is fixed"),
     # Files
     translated("data.train_files", None, "problems.train", "one file", (str, list)),
-    translated("data.val_files", None, "problems.eval", "one file", (str, list)),
+    translated("data.val_files", None, "problems.eval", "one or several", (str, list)),
     translated("data.prompt_key", "prompt", "problems.columns.problem", "where it is another"),
     absent("data.train_max_samples", -1, "all problems of the file are used"),
     absent("data.val_max_samples", -1, "set problems.eval_problems"),

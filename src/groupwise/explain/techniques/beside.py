@@ -1,4 +1,4 @@
-"""Additions to the fifteen beside the policy term: penalties, entropy, rewards, and what is sampled."""
+"""Additions to the fifteen beside the policy term: penalties, entropy, and what is sampled."""
 
 from groupwise.config_facts import filters_tokens, uses_kl
 from groupwise.explain.techniques.technique import Technique
@@ -108,44 +108,6 @@ PENALTIES: tuple[Technique, ...] = (
 DATA: tuple[Technique, ...] = (
     Technique(
         number=None,
-        name="format reward",
-        source="DeepSeek-R1 2501.12948",
-        what="one non-empty <think>…</think> before the answer is paid",
-        equation="R = w·correct + λ·format",
-        values="λ 1 in R1-Zero",
-        keys=("rewards.format_weight",),
-        is_on=lambda c: c.rewards.format_weight > 0,
-        cost="none",
-        test="test_rewards.py::test_format",
-        differs="The seed pays the order of the first two tags alone, so that an empty or repeated block earns it, and "
-        "nothing where the template opens the block. At λ = w a wrong answer with tags equals a right one without.",
-    ),
-    Technique(
-        number=None,
-        name="conditional format reward",
-        source="the seed",
-        what="the format is paid only beside a right answer",
-        equation="R = w·correct + λ·format·correct",
-        values="λ 1",
-        keys=("rewards.format_when", "rewards.format_weight"),
-        is_on=lambda c: c.rewards.format_weight > 0 and c.rewards.format_when == "correct",
-        cost="none",
-        test="test_rewards.py::test_combine",
-    ),
-    Technique(
-        number=None,
-        name="overlong penalty",
-        source="DAPO 2503.14476 eq. 13",
-        what="answers are paid less and less towards the length limit",
-        equation="0 up to L_max-C, then linear to -1 at L_max",
-        values="L_max 20480, C 4096, beside +1 and -1",
-        keys=("rewards.overlong_buffer_tokens",),
-        is_on=lambda c: c.rewards.overlong_buffer_tokens > 0,
-        cost="none",
-        test="test_overlong_penalty.py::test_golden",
-    ),
-    Technique(
-        number=None,
         name="overlong filtering",
         source="DAPO 2503.14476",
         what="truncated answers are not trained on, and still count in the baseline of their group",
@@ -182,5 +144,17 @@ DATA: tuple[Technique, ...] = (
         test="test_engine.py::test_recorded_sets_are_those_that_were_sampled_from",
         differs="Refused without 11 where a ratio, a correction or a KL compares log-probabilities: others score the "
         "whole vocabulary and take the difference for a change of the policy.",
+    ),
+    Technique(
+        number=None,
+        name="mixed sources",
+        source="OLMo 3",
+        what="problems of several sources are trained on in one run, each with its share of the prompts",
+        equation="the sources in turn, of n prompts n·share of each, to within one",
+        values="none",
+        keys=("problems.train",),
+        is_on=lambda c: len(c.problems.train_sources) > 1,
+        cost="none",
+        test="test_every_option.py::test_the_option_changes_what_it_claims",
     ),
 )
