@@ -27,7 +27,7 @@ SMALL = [
     "problems.eval_samples_per_prompt=2",
     "optimizer.warmup_steps=2",
     "optimizer.lr=1e-3",
-    "rewards.format_weight=0.2",
+    "rewards.format.weight=0.2",
 ]
 
 

@@ -1,6 +1,6 @@
 """A sampler without a model: what every position of the stream earns is decided by the test."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -8,13 +8,12 @@ import numpy as np
 
 from groupwise.config import TrainConfig
 from groupwise.policy.prompt import Prompt
-from groupwise.rewards.combine import combine
 from groupwise.rewards.types import Score
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.tasks.problem import Message, Problem
 from groupwise.tasks.stream import ProblemStream, generated_stream
 from groupwise.train.collect import Sampler
-from groupwise.train.grade import GradedGroup
+from groupwise.train.grade import GradedGroup, graded_group
 
 # What one completion earns: its correctness and its format; None where no reward function can judge it.
 Pay = tuple[float, float] | None
@@ -44,11 +43,19 @@ class Engine:
     asked: list[list[SampleRequest]] = field(default_factory=list)
     version: int = 0
 
-    def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:  # noqa: ARG002
+    def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
+        return [completions for _, completions in sorted(self.stream(requests, sampling))]
+
+    def stream(
+        self,
+        requests: Sequence[SampleRequest],
+        sampling: SamplingParams,  # noqa: ARG002
+    ) -> Iterator[tuple[int, list[Completion]]]:
+        """The last request is complete first."""
         self.asked.append(list(requests))
-        return [
-            [self._answer(int(request.prompt_ids[0]), g) for g in range(len(request.seeds))] for request in requests
-        ]
+        for index, request in reversed(list(enumerate(requests))):
+            position = int(request.prompt_ids[0])
+            yield index, [self._answer(position, g) for g in range(len(request.seeds))]
 
     def load_weights(self, weights: Any, version: int) -> None:  # noqa: ARG002
         self.version = version
@@ -74,7 +81,7 @@ class Grader:
     pay_at: PayAt
     config: TrainConfig
 
-    def grade(
+    def submit(
         self,
         position: int,
         problem: Problem,
@@ -85,28 +92,26 @@ class Grader:
         assert problem.answer == str(position) == prompt.text
         pay = self.pay_at(position)
         assert len(pay) == len(completions)
-        scores = tuple(
-            (Score(float("nan"), "error"), Score(0.0, "scored"), Score(0.0, "scored"))
-            if earned is None
-            else (
-                Score(earned[0], "scored" if earned[0] else "no_answer"),
-                Score(earned[1], "scored"),
-                Score(0.0, "scored"),
-            )
-            for earned in pay
-        )
-        rewards_GK = np.array([[score.value for score in row] for row in scores])
-        return GradedGroup(
+        unknown = Score(float("nan"), "error", "not judged")
+        return graded_group(
             position=position,
             problem=problem,
             prompt=prompt,
             completions=tuple(completions),
             texts_G=tuple("" for _ in completions),
-            scores_GK=scores,
-            rewards_GK=rewards_GK,
-            totals_G=combine(rewards_GK, self.config.rewards),
-            failed=None in pay,
+            verdicts_G=(None,) * len(completions),
+            columns={
+                "correctness": [
+                    unknown if earned is None else Score(earned[0], "scored" if earned[0] else "no_answer")
+                    for earned in pay
+                ],
+                "format": [Score(0.0 if earned is None else earned[1], "scored") for earned in pay],
+            },
+            config=self.config,
         )
+
+    def result(self, pending: GradedGroup) -> GradedGroup:
+        return pending
 
 
 def fake_sampler(config: TrainConfig, pay_at: PayAt, engine: Engine | None = None) -> Sampler:

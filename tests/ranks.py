@@ -12,10 +12,11 @@ from safetensors.torch import save_file
 
 from groupwise.config import EntropyOptions, KlOptions, TrainConfig
 from groupwise.train.advantages import advantages_of
-from groupwise.train.collect import collect, rollout_metrics
+from groupwise.train.collect import collect
 from groupwise.train.loop import over_ranks
 from groupwise.train.micro_batch import TrainGroup, count_step
 from groupwise.train.reference import frozen_copy
+from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.update import Updated, accumulate_gradient, update
 from groupwise.train.world import World
 from tests.fakes import Pay, fake_sampler

@@ -324,10 +324,16 @@ def test_a_question_longer_than_the_context(run: Run) -> None:
 def test_answers_that_can_never_be_matched(run: Run, command: str) -> None:
     Path("problems.jsonl").write_text('{"question": "1+1", "answer": "two"}\n')
     if command == "train":
-        options = ["problems.train=problems.jsonl", "problems.eval=arithmetic", "rewards.answer=last_number"]
+        options = [
+            "problems.train=problems.jsonl",
+            "problems.eval=arithmetic",
+            "rewards.correctness.maths.answer=last_number",
+        ]
         message = train(run, *options, code=3)
     else:
-        message = refused(run("eval", "bundled", "rewards.answer=last_number", "--problems", "problems.jsonl"), 3)
+        message = refused(
+            run("eval", "bundled", "rewards.correctness.maths.answer=last_number", "--problems", "problems.jsonl"), 3
+        )
     assert "problems.jsonl:1" in message
     assert "is not a number" in message
 

@@ -18,9 +18,11 @@ from groupwise.tasks.problem import Message, Problem
 from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.clock import Clock
-from groupwise.train.collect import Collected, Sampler, collect, passes_filter, rollout_metrics
+from groupwise.train.collect import Collected, Sampler, collect, passes_filter
 from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.judges import Judges
 from groupwise.train.loop import advance, over_ranks
+from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.update import Updated
 from groupwise.train.world import World
 from tests.fakes import Engine, Pay, fake_sampler
@@ -37,7 +39,7 @@ def config_of(wanted: int = 4, samples: int = 2, **active: Any) -> TrainConfig:
             "run": {"seed": 7},
             "batch": {"prompts_per_step": wanted, "samples_per_prompt": samples},
             "active_sampling": active,
-            "rewards": {"format_weight": 0.2},
+            "rewards": {"format": {"weight": 0.2}},
         }
     )
 
@@ -159,15 +161,15 @@ def group_of(pay: list[Pay], **rewards: Any) -> GradedGroup:
     ],
 )
 def test_what_the_filter_names_has_to_differ(pay: list[Pay], correctness: bool, total: bool) -> None:
-    group = group_of(pay, correctness_weight=0.5, format_weight=0.5)
+    group = group_of(pay, correctness={"weight": 0.5}, format={"weight": 0.5})
     assert passes_filter(group, "correctness") == correctness
     assert passes_filter(group, "total") == total
     assert passes_filter(group, "none")
 
 
 def test_signal_is_an_exact_difference_and_not_a_small_spread() -> None:
-    assert passes_filter(group_of([(1.0, 1.0), (1.0, 1.0 - 1e-15)], format_weight=1e-6), "total") is False
-    assert passes_filter(group_of([(1.0, 1.0), (1.0, 0.0)], format_weight=1e-12), "total") is True
+    assert passes_filter(group_of([(1.0, 1.0), (1.0, 1.0 - 1e-15)], format={"weight": 1e-6}), "total") is False
+    assert passes_filter(group_of([(1.0, 1.0), (1.0, 0.0)], format={"weight": 1e-12}), "total") is True
 
 
 @pytest.mark.parametrize("what", ["none", "correctness", "total"])
@@ -201,6 +203,9 @@ def test_rollout_metrics_by_hand() -> None:
         "groups/sampled": Metric(3, "sum"),
         "groups/admitted": Metric(1, "sum"),
         "groups/failed": Metric(0, "sum"),
+        "grading/correctness/failed": Metric(0, "sum"),
+        "grading/format/failed": Metric(0, "sum"),
+        "grading/dropped_samples": Metric(0, "sum"),
         "groups/wanted": Metric(3, "max"),
         "groups/accept_rate": Metric(1 / 3, "mean", 3),
         "tokens/sampled": Metric(30, "sum"),
@@ -292,7 +297,10 @@ def test_advancing_counts_all_that_was_sampled() -> None:
 
 
 def test_advantages_of_groups() -> None:
-    groups = [group_of([RIGHT, WRONG, WRONG, WRONG], format_weight=0.2), group_of([(1.0, 1.0), RIGHT, RIGHT, WRONG])]
+    groups = [
+        group_of([RIGHT, WRONG, WRONG, WRONG], format={"weight": 0.2}),
+        group_of([(1.0, 1.0), RIGHT, RIGHT, WRONG]),
+    ]
     plain = advantages_of(groups, config_of(samples=4), World())
     assert plain.dtype == np.float64
     np.testing.assert_allclose(plain, [[0.75, -0.25, -0.25, -0.25], [0.25, 0.25, 0.25, -0.75]], rtol=1e-15)
@@ -335,8 +343,8 @@ def completion_of(policy: Any, text: str, finish_reason: FinishReason = "stop") 
 
 def test_the_grader_reads_ids_without_the_stop_token() -> None:
     policy = load_policy("bundled")
-    config = TrainConfig.model_validate({"rewards": {"format_weight": 0.2}})
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, 64)
+    config = TrainConfig.model_validate({"rewards": {"format": {"weight": 0.2}}})
+    grader = Grader(config, policy.tokenizer, policy.think_ids, Judges(config))
     problem = Problem("p", (Message("user", "3+4"),), "7")
     completions = [
         completion_of(policy, r"<think>3+4=7</think>\boxed{7}<|im_end|>"),
@@ -348,7 +356,7 @@ def test_the_grader_reads_ids_without_the_stop_token() -> None:
     ]
     prompt = Prompt(np.array([5]), "", opened=False)
     group = grader.grade(0, problem, prompt, completions, policy.stop_ids)
-    assert group.rewards_GK.tolist() == [[1, 1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert group.rewards_GK.tolist() == [[1, 1], [1, 0], [1, 0], [0, 1], [0, 0], [0, 0]]
     assert group.totals_G.tolist() == [1.2, 1, 1, 0.2, 0, 0]
     assert [row[0].status for row in group.scores_GK] == ["scored"] * 4 + ["no_answer"] * 2
     assert group.texts_G[1] == r"\boxed{7}"
@@ -356,12 +364,12 @@ def test_the_grader_reads_ids_without_the_stop_token() -> None:
     rows = group.rows([1, 2, 3, 4, 5, 6])
     assert rows[4]["finish_reason"] == "length"
     assert [row["advantage"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert rows[0]["rewards"] == {"correctness": 1.0, "format": 1.0, "overlong": 0.0}
+    assert rows[0]["rewards"] == {"correctness": 1.0, "format": 1.0}
 
 
 def test_the_grader_knows_of_a_prompt_that_opens_the_reasoning() -> None:
     policy = load_policy("bundled")
-    grader = Grader(TrainConfig().rewards, policy.tokenizer, policy.think_ids, 64)
+    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids, Judges(TrainConfig()))
     problem = Problem("p", (Message("user", "3+4"),), "7")
     completions = [
         completion_of(policy, r"3+4=7</think>\boxed{7}<|im_end|>"),
@@ -370,12 +378,12 @@ def test_the_grader_knows_of_a_prompt_that_opens_the_reasoning() -> None:
     ]
     opened = Prompt(np.array([5]), "<think>", opened=True)
     group = grader.grade(0, problem, opened, completions, policy.stop_ids)
-    assert group.rewards_GK.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert group.rewards_GK.tolist() == [[1, 1], [1, 0], [0, 0]]
 
 
 def test_a_reference_answer_that_cannot_be_judged_fails_the_group() -> None:
     policy = load_policy("bundled")
-    grader = Grader(TrainConfig().rewards, policy.tokenizer, policy.think_ids, 64)
+    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids, Judges(TrainConfig()))
     problem = Problem("p", (Message("user", "3+4"),), " ")
     group = grader.grade(0, problem, Prompt(np.array([5]), "", False), [completion_of(policy, "7")], policy.stop_ids)
     assert group.failed

@@ -16,6 +16,7 @@ from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.tasks.problem import Message, Problem
 from groupwise.train.estimate import Estimate, estimate_share, pass_at_k
 from groupwise.train.grade import Grader
+from groupwise.train.judges import Judges
 from groupwise.train.measure import measure_all, summarise
 from tests.fakes import Engine, Pay, fake_sampler
 
@@ -145,7 +146,7 @@ def measured_bundled(samples: int = 2, batch_sequences: int = 64, **config: Any)
     options = TrainConfig.model_validate(
         {"sampling": {"max_new_tokens": 24}, "problems": {"eval_samples_per_prompt": samples}, **config}
     )
-    grader = Grader(options.rewards, policy.tokenizer, policy.think_ids, options.sampling.max_new_tokens)
+    grader = Grader(options, policy.tokenizer, policy.think_ids, Judges(options))
     engine = InProcessEngine(policy, batch_sequences)
     measured = measure_all(policy, engine, grader, PROBLEMS, options)
     return {way: measurement.to_json() for way, measurement in measured.items()}
@@ -186,7 +187,7 @@ def test_thinking_is_not_forced_twice_where_the_template_opens_it() -> None:
     options = TrainConfig.model_validate(
         {"sampling": {"max_new_tokens": 8}, "problems": {"eval_samples_per_prompt": 1}}
     )
-    grader = Grader(options.rewards, policy.tokenizer, policy.think_ids, options.sampling.max_new_tokens)
+    grader = Grader(options, policy.tokenizer, policy.think_ids, Judges(options))
     measured = measure_all(policy, InProcessEngine(policy, 64), grader, PROBLEMS, options)
     assert set(measured) == {"greedy", "sampled"}
     assert measured["greedy"].thinks.value == 1

@@ -21,7 +21,7 @@ from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Message, Problem
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.collect import passes_filter
-from groupwise.train.grade import GradedGroup
+from groupwise.train.grade import GradedGroup, graded_group
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.update import accumulate_gradient
 from groupwise.train.world import World
@@ -134,17 +134,18 @@ def graded(totals: Sequence[float], lengths: Sequence[int] | None = None, seed: 
         )
         for length in lengths
     ]
-    paid_GK = np.array([[total, 0.0, 0.0] for total in totals])
-    return GradedGroup(
+    return graded_group(
         position=seed,
         problem=Problem(f"p{seed}", (Message("user", "?"),), answer="1"),
         prompt=Prompt(random_ids(generator, 4), "", opened=False),
         completions=tuple(completions),
         texts_G=("",) * len(totals),
-        scores_GK=tuple((Score(total, "scored"), Score(0.0, "scored"), Score(0.0, "scored")) for total in totals),
-        rewards_GK=paid_GK,
-        totals_G=paid_GK.sum(axis=1),
-        failed=False,
+        verdicts_G=(None,) * len(totals),
+        columns={
+            "correctness": [Score(total, "scored") for total in totals],
+            "format": [Score(0.0, "scored") for _ in totals],
+        },
+        config=TrainConfig(),
     )
 
 

@@ -16,7 +16,6 @@ from groupwise.objective.metric import merge_metrics
 from groupwise.policy.load import Policy, load_policy
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.advantages import kl_coefficient
 from groupwise.train.loop import next_entropy_coefficient
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.reference import fingerprint_weights, frozen_copy, refresh
@@ -111,8 +110,9 @@ def test_a_policy_that_is_its_reference_pays_nothing(estimator: str, importance:
 
 
 def test_only_the_domains_that_have_a_coefficient_are_penalised() -> None:
-    config = config_with(kl={"coefficient": 0.1, "by_domain": {"code": 0.0, "proofs": 0.4}})
-    coefficients = [kl_coefficient(domain, config.kl) for domain in ("math", "code", "proofs", "")]
+    domains = {"code": {"kl_coefficient": 0.0}, "proofs": {"kl_coefficient": 0.4}}
+    config = config_with(kl={"coefficient": 0.1}, domains=domains)
+    coefficients = [config.kl_coefficient_of(domain) for domain in ("math", "code", "proofs", "")]
     assert coefficients == [0.1, 0.0, 0.4, 0.1]
     model = build("llama")
     groups = silenced(referred(train_groups(model), *coefficients[:3]))

@@ -14,11 +14,11 @@ from groupwise.importing.trl import translate
 from groupwise.objective.loss import policy_loss
 from groupwise.policy.prompt import Prompt
 from groupwise.policy.score import Scores
-from groupwise.rewards.combine import combine
+from groupwise.rewards.types import Score
 from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Problem
 from groupwise.train.advantages import advantages_of, train_group
-from groupwise.train.grade import GradedGroup
+from groupwise.train.grade import GradedGroup, graded_group
 from groupwise.train.micro_batch import TrainGroup, count_step, to_micro_batch
 from groupwise.train.streams import with_selection
 from groupwise.train.update import loss_inputs, objective_of
@@ -225,20 +225,21 @@ def _graded_groups(batch: Batch, config: TrainConfig) -> list[GradedGroup]:
         Completion(ids.numpy(), logps.numpy(), "stop" if ids[-1] == EOS else "length", 0)
         for ids, logps in zip(batch.ids_N.split(lengths), batch.sampler_N.split(lengths), strict=True)
     ]
-    # The third reward is the length penalty, which no case uses.
-    rewards_BK = np.pad(batch.rewards_BK.numpy(), ((0, 0), (0, 1)))
+    scores_BK = [[Score(float(reward), "scored") for reward in row] for row in batch.rewards_BK]
     size = batch.samples_per_prompt
     return [
-        GradedGroup(
+        graded_group(
             position=start,
             problem=Problem(str(start), (), ""),
             prompt=Prompt(np.array([2]), "", False),
             completions=tuple(completions[start : start + size]),
             texts_G=("",) * size,
-            scores_GK=(),
-            rewards_GK=rewards_BK[start : start + size],
-            totals_G=combine(rewards_BK[start : start + size], config.rewards),
-            failed=False,
+            verdicts_G=(None,) * size,
+            columns={
+                name: [row[k] for row in scores_BK[start : start + size]]
+                for k, name in enumerate(("correctness", "format"))
+            },
+            config=config,
         )
         for start in range(0, len(completions), size)
     ]

@@ -152,6 +152,60 @@ def explain(arguments: ConfigArguments = None, as_json: Json = False) -> None:
         raise typer.Exit(2)
 
 
+@app.command("grade")
+def grade_answers(
+    file: Annotated[
+        str, typer.Argument(help="Rows of id, response, gold: .jsonl, .json, .parquet, or - for JSON lines.")
+    ],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Of rewards.correctness.maths: answer=boxed ..."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON verdict a line, in the order of the rows.")
+    ] = False,
+) -> None:
+    """Grade answers to mathematical problems against reference answers.
+
+    Rows that cannot be graded are listed at the end, with the exit code 3.
+    """
+    from groupwise.errors import DataError
+    from groupwise.rewards import grade_file
+
+    results = []
+    for result in grade_file.read_graded_rows(file, grade_file.read_policy(options or [])):
+        results.append(result)
+        if as_json and result.verdict is not None:
+            typer.echo(json.dumps(grade_file.as_data(result)))
+    if not as_json:
+        typer.echo(grade_file.summary(results))
+    faults = grade_file.faults(file, results)
+    if faults:
+        raise DataError(faults)
+
+
+@app.command("check")
+def check_problems(
+    file: Annotated[str, typer.Argument(help="Problems to train on: .jsonl, .jsonl.gz, .json or .parquet.")],
+    arguments: ConfigArguments = None,
+    held_out: Annotated[str, typer.Option("--eval", metavar="FILE", help="Problems to measure on.")] = "",
+    run_solutions: Annotated[
+        bool, typer.Option("--run-solutions", help="Run the solutions that programming problems bring, in the sandbox.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check problem files as a run with these arguments would see them. The exit code is 3 for what `train` refuses."""
+    from groupwise.train import check, check_report, main
+
+    found = check.run_check(file, main.with_default_recipe(arguments or []), held_out, run_solutions)
+    if as_json:
+        print_json(check_report.to_json(found))
+    else:
+        check_report.print_check(found)
+    if found.refused:
+        raise typer.Exit(3)
+
+
 @app.command("config")
 def show_config(
     arguments: ConfigArguments = None,
@@ -206,6 +260,38 @@ def import_verl(
         print_json(write.as_data(imported))
     else:
         typer.echo(write.as_yaml(imported, f"From verl: {file}"), nl=False)
+
+
+sandbox = typer.Typer(
+    help="The sandbox that programs of a model run in.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(sandbox, name="sandbox")
+
+
+@sandbox.command("check")
+def check_sandbox(
+    attacks: Annotated[
+        str | None, typer.Option("--attacks", metavar="FILE", help="Attacks of your own: JSON lines.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="auto, bubblewrap, sandlock, nsjail or none.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Attack the sandbox of this machine. The exit code is 1 unless every attack is contained and every honest program
+    is paid."""
+    from rich.console import Console
+
+    from groupwise.sandbox import report
+
+    console = Console()
+    battery = report.check(backend, attacks, None if as_json else console)
+    if as_json:
+        print_json(report.as_data(battery))
+    else:
+        report.print_battery(battery, console)
+    if not battery.passed:
+        raise typer.Exit(1)
 
 
 def console_reporter(to_stderr: bool) -> Any:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from groupwise.errors import DataError
-from groupwise.rewards.gym_scorer import grade_literal, judge_of
+from groupwise.rewards.gym_scorer import grade_literal
 from groupwise.rewards.literal import literal_number, same_literal
 from groupwise.tasks.problem import Problem
 from groupwise.tasks.reasoning_gym import ROW_KEY, GymSource, gym_source, held_out, is_gym_source, score_of
@@ -34,7 +34,7 @@ def test_problem() -> None:
     assert problem.domain == "arithmetic"
     assert problem.source == "reasoning_gym:chain_sum:5"
     assert gym.size is None
-    assert judge_of(problem) == "literal"
+    assert problem.judge == "literal"
     terms = problem.question.rsplit(":", 1)[-1].replace("=", " ").replace("?", " ").split()
     total, sign = 0, 1
     for term in terms:
@@ -139,7 +139,7 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_sources() -> None:
     assert is_gym_source("reasoning_gym:gcd")
     assert not is_gym_source("problems.jsonl")
-    assert judge_of(Problem("p", (), "1")) == ""
+    assert Problem("p", (), "1").judge == ""
 
 
 @needs_gym

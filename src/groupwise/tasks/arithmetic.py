@@ -38,4 +38,6 @@ def arithmetic_problem(seed: int, split: Split, index: int) -> Problem:
         messages=(Message("user", exercise.question),),
         answer=str(exercise.answer),
         source=f"arithmetic:{index}",
+        # A copied question, and `56 / 8` for a division, is no answer.
+        judge="number",
     )

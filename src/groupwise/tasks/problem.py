@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from groupwise.code_tests import CodeTests
+
+Judge = Literal["", "number", "literal", "scorer"]
 
 
 class Message(NamedTuple):
@@ -21,7 +23,8 @@ class Problem:
     `messages` is the conversation up to the model's turn, without any template; for most files it is one user message.
     `source` says where the problem came from, as `file:line` or `generator:index`, so that an error can name it.
     `tests` are of a problem that asks for a program; its answer is empty. `row` is everything that the file says of it,
-    for reward functions of the user's own.
+    for reward functions of the user's own. `judge` says how the answer is compared where the source knows it better
+    than the configuration: as a written number (`number`), as written (`literal`), or by the source's own scorer.
     """
 
     id: str
@@ -31,6 +34,7 @@ class Problem:
     source: str = ""
     tests: CodeTests | None = None
     row: Mapping[str, Any] = field(default_factory=dict)
+    judge: Judge = ""
 
     @property
     def question(self) -> str:

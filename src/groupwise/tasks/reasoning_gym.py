@@ -59,7 +59,8 @@ class GymSource:
             answer="" if answer is None else str(answer),
             domain=_category(self.name),
             source=f"{PREFIX}{self.name}:{index}",
-            row={ROW_KEY: {**place, "judge": self.judge, "question_digest": digest(entry["question"])}},
+            row={ROW_KEY: {**place, "question_digest": digest(entry["question"])}},
+            judge=self.judge,
         )
 
     def _place(self, seed: int, split: Split, index: int, attempt: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,34 @@ def shuffled_stream(problems: Sequence[Problem], seed: int) -> ProblemStream:
 def generated_stream(problem_at: Callable[[int], Problem]) -> ProblemStream:
     """Problems of a generator that makes any of them from its index alone."""
     return ProblemStream(problem_at, None)
+
+
+def mixed_stream(streams: Sequence[ProblemStream], shares: Sequence[float]) -> ProblemStream:
+    """Several streams in turn, each as often as its share says: of the first n problems, within one problem of it.
+
+    Which stream a position draws from follows from the shares alone.
+    """
+    if len(streams) == 1:
+        return streams[0]
+    total = math.fsum(shares)
+    drawn = [0] * len(streams)
+    places: list[tuple[int, int]] = []
+
+    def problem_at(position: int) -> Problem:
+        while len(places) <= position:
+            due = [share / total * (len(places) + 1) - count for share, count in zip(shares, drawn, strict=True)]
+            source = due.index(max(due))
+            places.append((source, drawn[source]))
+            drawn[source] += 1
+        source, own_position = places[position]
+        return streams[source].at(own_position)
+
+    epochs = [stream.problems_per_epoch for stream in streams]
+    # Within so many positions every file has come round once.
+    longest = max(
+        (math.ceil(count * total / share) for count, share in zip(epochs, shares, strict=True) if count), default=0
+    )
+    return ProblemStream(problem_at, None if None in epochs else longest)
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:

@@ -92,6 +92,7 @@ def describe_keys() -> str:
     for title, model in (("groupwise train", TrainConfig), ("groupwise sft", SftConfig)):
         lines.append(f"# {title}")
         for row in describe_options(model):
-            lines.append(f"{row.key}: {row.type} = {row.default}")
+            value = "required" if row.required else f"= {row.default}"
+            lines.append(f"{row.key}: {row.type} {value}")
             lines += [f"    {text}" for text in row.doc.splitlines()]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """From completions to rewards by component: the place where the engine's ids meet the reward functions."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,24 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from groupwise.config import RewardOptions
+from groupwise.config import TrainConfig
+from groupwise.errors import DataError
 from groupwise.policy.prompt import Prompt
-from groupwise.rewards.answer import score_answer
-from groupwise.rewards.combine import COMPONENTS, combine
-from groupwise.rewards.length import score_overlong
-from groupwise.rewards.think_format import score_think_ids, score_think_text
-from groupwise.rewards.types import Response, Score
+from groupwise.rewards.components import CORRECTNESS, combine, component_names
+from groupwise.rewards.options import CorrectnessOptions, OnError, RewardOptions
+from groupwise.rewards.types import Response, Score, Verdict
 from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Problem
+from groupwise.train.form import score_forms
+from groupwise.train.judges import Judges
+
+
+class GradingError(DataError):
+    """A reward could not judge, and the configuration says that this ends the run."""
 
 
 @dataclass(frozen=True)
 class GradedGroup:
     """One problem with its graded completions.
 
-    position: of the problem in the stream. scores_GK: in the order of `COMPONENTS`. totals_G: what is compared within
-    the group, float64. failed: a reward function could not judge one of the completions, so that the group teaches
-    nothing and is left out of every statistic of rewards.
+    position: of the problem in the stream. names_K: the components of the reward. scores_GK: in their order.
+    verdicts_G: what the grader of answers or programs said. totals_G: what is compared within the group, float64.
+    dropped_G: completions that a reward function could not judge, left out alone; their total is NaN. failed: too few
+    are left, or the whole group is to be left out, so that it teaches nothing and counts in no statistic of rewards.
     """
 
     position: int
@@ -33,16 +40,50 @@ class GradedGroup:
     prompt: Prompt
     completions: tuple[Completion, ...]
     texts_G: tuple[str, ...]
+    names_K: tuple[str, ...]
     scores_GK: tuple[tuple[Score, ...], ...]
+    verdicts_G: tuple[Verdict | None, ...]
     rewards_GK: NDArray[np.float64]
     totals_G: NDArray[np.float64]
+    dropped_G: NDArray[np.bool_]
     failed: bool
+
+    @property
+    def kept(self) -> NDArray[np.intp]:
+        """Indices of the completions that count."""
+        return np.flatnonzero(~self.dropped_G)
+
+    @property
+    def kept_rewards(self) -> NDArray[np.float64]:
+        """Rewards of the completions that count, over K."""
+        return self.rewards_GK[self.kept]
+
+    @property
+    def kept_totals(self) -> NDArray[np.float64]:
+        """Totals of the completions that count."""
+        return self.totals_G[self.kept]
+
+    @property
+    def kept_right(self) -> NDArray[np.bool_]:
+        """Which of the completions that count are right, in full."""
+        right: NDArray[np.bool_] = self.kept_rewards[:, self.names_K.index(CORRECTNESS)] == 1.0
+        return right
+
+    def failures(self) -> list[str]:
+        """What could not be judged, each with its problem and its component."""
+        return [
+            f"{self.problem.source or self.problem.id}: {name}: {score.detail}"
+            for scores in self.scores_GK
+            for name, score in zip(self.names_K, scores, strict=True)
+            if score.status == "error"
+        ]
 
     def rows(self, advantages_G: Sequence[float] | None) -> list[dict[str, Any]]:
         """A record of each completion, for the rollout files."""
         return [
             {
                 "problem": self.problem.id,
+                "domain": self.problem.domain,
                 "question": self.problem.question,
                 "answer": self.problem.answer,
                 "sample": g,
@@ -50,8 +91,14 @@ class GradedGroup:
                 "tokens": len(completion.ids),
                 "finish_reason": completion.finish_reason,
                 "version": completion.version,
-                "rewards": {name: score.value for name, score in zip(COMPONENTS, self.scores_GK[g], strict=True)},
-                "status": {name: score.status for name, score in zip(COMPONENTS, self.scores_GK[g], strict=True)},
+                "rewards": {name: score.value for name, score in zip(self.names_K, self.scores_GK[g], strict=True)},
+                "status": {name: score.status for name, score in zip(self.names_K, self.scores_GK[g], strict=True)},
+                "detail": {
+                    name: score.detail
+                    for name, score in zip(self.names_K, self.scores_GK[g], strict=True)
+                    if score.detail
+                },
+                "verdict": _verdict_row(self.verdicts_G[g]),
                 "total": float(self.totals_G[g]),
                 "advantage": None if advantages_G is None else float(advantages_G[g]),
             }
@@ -59,20 +106,49 @@ class GradedGroup:
         ]
 
 
+def _verdict_row(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "status": verdict.status,
+        "extracted": verdict.extracted[:200],
+        "method": verdict.method,
+        "milliseconds": verdict.milliseconds,
+        "flags": list(verdict.flags),
+    }
+
+
+@dataclass(frozen=True)
+class PendingGroup:
+    """A group whose rewards may still be worked on in other processes.
+
+    verdicts_G: of the grader of answers or programs; functions: scores over G by name.
+    """
+
+    position: int
+    problem: Problem
+    prompt: Prompt
+    completions: tuple[Completion, ...]
+    responses_G: tuple[Response, ...]
+    verdicts_G: tuple[Future[Verdict] | Verdict, ...] | None
+    functions: dict[str, Future[list[Score]]]
+
+
 class Grader:
-    """Grades completions as the configuration says."""
+    """Grades completions as the configuration says. Its workers are those of `judges`, which the caller closes."""
 
     def __init__(
         self,
-        options: RewardOptions,
+        config: TrainConfig,
         tokenizer: PreTrainedTokenizerBase,
         think_ids: tuple[int, int] | None,
-        max_new_tokens: int,
+        judges: Judges,
     ) -> None:
-        self._options = options
-        self._max_new_tokens = max_new_tokens
+        self._config = config
         self._tokenizer = tokenizer
-        self._think_ids = think_ids
+        self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
+        self._judges = judges
+        self.names_K = component_names(list(config.reward_tables().values()))
 
     def grade(
         self,
@@ -82,36 +158,145 @@ class Grader:
         completions: Sequence[Completion],
         stop_ids: Sequence[int],
     ) -> GradedGroup:
-        """Grade the completions of one problem."""
-        texts, scores = [], []
+        """Grade the completions of one problem, and wait for it."""
+        return self.result(self.submit(position, problem, prompt, completions, stop_ids))
+
+    def submit(
+        self,
+        position: int,
+        problem: Problem,
+        prompt: Prompt,
+        completions: Sequence[Completion],
+        stop_ids: Sequence[int],
+    ) -> PendingGroup:
+        """Begin to grade: what is slow is begun in other processes."""
+        options = self._config.rewards_of(problem.domain)
+        responses, clean_texts = [], []
         for completion in completions:
             ids = [int(token) for token in completion.ids]
             # The stop token ends the answer without being part of it; every other special token stays visible.
-            content = ids[:-1] if ids[-1] in stop_ids else ids
-            response = Response(
-                ids=tuple(content),
-                text=self._tokenizer.decode(content, skip_special_tokens=False),
-                truncated=completion.finish_reason == "length",
-                opened=prompt.opened,
-            )
-            texts.append(response.text)
-            correct = score_answer(response, problem.answer, self._options.answer)
-            length = score_overlong(len(completion.ids), self._max_new_tokens, self._options.overlong_buffer_tokens)
-            scores.append((correct, self._format(response), length))
-        rewards_GK = np.array([[score.value for score in row] for row in scores], dtype=np.float64)
-        return GradedGroup(
+            content = ids[:-1] if ids and ids[-1] in stop_ids else ids
+            text = self._tokenizer.decode(content, skip_special_tokens=False)
+            truncated = completion.finish_reason == "length"
+            responses.append(Response(tuple(content), text, truncated, prompt.opened))
+            clean_texts.append(self._tokenizer.decode(content, skip_special_tokens=True))
+        verdicts = None
+        if options.correctness.grader not in options.functions:
+            verdicts = tuple(self._judges.verdict(problem, response, options.correctness) for response in responses)
+        return PendingGroup(
             position=position,
             problem=problem,
             prompt=prompt,
             completions=tuple(completions),
-            texts_G=tuple(texts),
-            scores_GK=tuple(scores),
-            rewards_GK=rewards_GK,
-            totals_G=combine(rewards_GK, self._options),
-            failed=any(score.status == "error" for row in scores for score in row),
+            responses_G=tuple(responses),
+            verdicts_G=verdicts,
+            functions={
+                name: self._judges.function(name, options.functions[name], problem, responses, clean_texts)
+                for name in options.functions
+            },
         )
 
-    def _format(self, response: Response) -> Score:
-        if self._think_ids is None:
-            return score_think_text(response)
-        return score_think_ids(response, *self._think_ids, self._tokenizer)
+    def result(self, pending: PendingGroup) -> GradedGroup:
+        """The graded group, once all its rewards are there.
+
+        Raises:
+            GradingError: if a reward could not judge and is to stop the run then.
+        """
+        options = self._config.rewards_of(pending.problem.domain)
+        responses = pending.responses_G
+        columns: dict[str, list[Score]] = {name: scores.result() for name, scores in pending.functions.items()}
+        verdicts: tuple[Verdict | None, ...] = (None,) * len(responses)
+        if pending.verdicts_G is None:
+            columns[CORRECTNESS] = columns[options.correctness.grader]
+        else:
+            verdicts = tuple(v.result() if isinstance(v, Future) else v for v in pending.verdicts_G)
+            columns[CORRECTNESS] = [correctness_score(v, options.correctness) for v in verdicts if v is not None]
+        tokens_G = [len(completion.ids) for completion in pending.completions]
+        correctness_G = [score.value for score in columns[CORRECTNESS]]
+        longest = self._config.sampling.max_new_tokens
+        columns |= score_forms(responses, tokens_G, correctness_G, options, longest, self._tag_ids, self._tokenizer)
+        return graded_group(
+            position=pending.position,
+            problem=pending.problem,
+            prompt=pending.prompt,
+            completions=pending.completions,
+            texts_G=tuple(response.text for response in responses),
+            verdicts_G=verdicts,
+            columns={name: columns.get(name, [OFF] * len(responses)) for name in self.names_K},
+            config=self._config,
+        )
+
+
+# Of a component that the domain of the problem does not use.
+OFF = Score(0.0, "scored")
+
+
+def correctness_score(verdict: Verdict, options: CorrectnessOptions) -> Score:
+    """The reward for a verdict. Where the response is to blame that nothing was decided, the options say what it is."""
+    undecided = verdict.status in ("undecided", "timeout")
+    if verdict.status in ("gold_bad", "error") or (undecided and options.undecided == "drop"):
+        return Score(float("nan"), "error", f"{verdict.status}: {verdict.detail or verdict.extracted[:60]}")
+    if verdict.status == "no_answer":
+        return Score(0.0, "no_answer", verdict.detail)
+    return Score(verdict.score, "scored", f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status)
+
+
+def graded_group(
+    position: int,
+    problem: Problem,
+    prompt: Prompt,
+    completions: tuple[Completion, ...],
+    texts_G: tuple[str, ...],
+    verdicts_G: tuple[Verdict | None, ...],
+    columns: dict[str, list[Score]],
+    config: TrainConfig,
+) -> GradedGroup:
+    """Put the scores of all components together: totals, and what becomes of those that could not be judged.
+
+    Raises:
+        GradingError: if that is to end the run.
+    """
+    names_K, options = tuple(columns), config.rewards_of(problem.domain)
+    scores_GK = tuple(zip(*columns.values(), strict=True))
+    rewards_GK = np.array([[score.value for score in row] for row in scores_GK], dtype=np.float64)
+    errors_GK = np.array([[score.status == "error" for score in row] for row in scores_GK])
+    dropped_G, failed = np.zeros(len(completions), dtype=bool), False
+    for name, errors_G in zip(names_K, errors_GK.T, strict=True):
+        match on_error(name, options, config.grading.on_error) if errors_G.any() else None:
+            case "drop_sample":
+                dropped_G |= errors_G
+            case "drop_group":
+                failed = True
+            case "stop":
+                first = columns[name][int(errors_G.argmax())]
+                raise GradingError(
+                    f"the reward '{name}' could not judge an answer to {problem.source or problem.id}, and is to stop "
+                    f"the run then: {first.detail}"
+                )
+    return GradedGroup(
+        position=position,
+        problem=problem,
+        prompt=prompt,
+        completions=completions,
+        texts_G=texts_G,
+        names_K=names_K,
+        scores_GK=scores_GK,
+        verdicts_G=verdicts_G,
+        rewards_GK=rewards_GK,
+        totals_G=combine(rewards_GK, options, names_K),
+        dropped_G=dropped_G,
+        failed=failed or bool(dropped_G.any() and (~dropped_G).sum() < least_samples(config)),
+    )
+
+
+def least_samples(config: TrainConfig) -> int:
+    """How many completions of a group have to be judged for them to be compared."""
+    if config.advantage.estimator == "pass_at_k":
+        return config.advantage.pass_k
+    return min(2, config.batch.samples_per_prompt)
+
+
+def on_error(name: str, options: RewardOptions, default: OnError) -> OnError:
+    """What a failure of a component does."""
+    function = options.correctness.grader if name == CORRECTNESS else name
+    return options.functions[function].on_error if function in options.functions else default

@@ -15,15 +15,21 @@ from groupwise.tasks.problem import Problem
 from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.clock import Clock
-from groupwise.train.collect import Collected, Sampler, collect, retired_problems, rollout_metrics, with_spreads
+from groupwise.train.collect import Collected, Sampler, collect, retired_problems
+from groupwise.train.grade import GradingError
 from groupwise.train.interrupt import Interrupted, Interrupts
+from groupwise.train.judges import Judges
 from groupwise.train.measure import measure_all
 from groupwise.train.reference import fingerprint_weights, refresh
 from groupwise.train.report import Reporter
+from groupwise.train.rollout_metrics import rollout_metrics, with_spreads
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.schedule import lr_factor
 from groupwise.train.update import Updated, update
 from groupwise.train.world import World
+
+# Of one step on the screen.
+SHOWN_FAILURES = 3
 
 
 @dataclass
@@ -40,6 +46,7 @@ class Run:
     engine: RolloutEngine
     optimizer: Any
     sampler: Sampler
+    judges: Judges
     state: TrainState
     context: dict[str, Any]
     world: World
@@ -73,13 +80,14 @@ def train(run: Run) -> bool:
                 clock.lap("training")
 
                 measured = [
-                    rollout_metrics(collected, config),
+                    rollout_metrics(collected, config, run.sampler.domains),
                     advantage_metrics(collected.admitted, advantages_PG),
                     updated.metrics,
                 ]
                 values = over_ranks(measured, updated, world)
                 line = {"step": step, "optimizer/lr": lr, **values}
                 line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
+                line["time/waited_for_rewards_seconds"] = collected.waited_seconds
                 advance(state, collected, values, clock, config, world)
                 if is_due(step, config.problems.eval_every_steps) and step < config.run.steps:
                     line |= eval_fields(run)
@@ -90,6 +98,9 @@ def train(run: Run) -> bool:
         except Interrupted:
             checkpoint(run)
             return False
+        except GradingError:
+            checkpoint(run)
+            raise
     return True
 
 
@@ -165,8 +176,10 @@ def eval_fields(run: Run) -> dict[str, float]:
 
 
 def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: Advantages) -> None:
-    """Metrics to the folder and to the screen, and the completions when they are due."""
+    """Metrics to the folder and to the screen, what could not be judged, and the completions when they are due."""
     rows: list[dict[str, Any]] = []
+    own_failures = [failure for group in collected.sampled for failure in group.failures()]
+    failures = [failure for rank in run.world.gather(own_failures) for failure in rank]
     due = is_due(line["step"], run.config.run.rollouts_every_steps)
     if due:
         by_position = {group.position: row for group, row in zip(collected.admitted, advantages_PG, strict=True)}
@@ -175,6 +188,11 @@ def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: A
     if run.world.rank == 0:
         run.folder.log(line)
         run.reporter.step(line)
+        for failure in failures[:SHOWN_FAILURES]:
+            run.reporter.note(f"not judged at step {line['step']}: {failure}")
+        if len(failures) > SHOWN_FAILURES:
+            run.reporter.note(f"and {len(failures) - SHOWN_FAILURES} more, all in {run.folder.failures.name}")
+        run.folder.log_failures(line["step"], failures)
         if due:
             run.folder.write_rollouts(line["step"], rows)
 

@@ -37,6 +37,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
         RunFolder.refuse_existing(Path(config.run.output))
     prepared = prepare(config, reporter, threads=0)
     if dry_run:
+        prepared.judges.close()
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.write_config(dump_config(config))
@@ -91,6 +92,13 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
 
 
 def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
+    try:
+        return _train(run, reporter)
+    finally:
+        run.judges.close()
+
+
+def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
     reporter.begin(str(run.folder.path), run.state.step, run.config.run.steps)
     try:
         complete = train(run)
@@ -140,6 +148,7 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
         "training_cpu_seconds": state.cpu_seconds,
         "peak_memory_bytes": peak_memory_bytes(),
         "threads": run.context["threads"],
+        "sandbox": run.judges.sandbox_name,
         "before": {way: measurement.to_json() for way, measurement in before.items()},
         "after": {way: measurement.to_json() for way, measurement in after.items()},
     }
@@ -176,6 +185,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if summary["sandbox"] == "none":
+        console.print("programs of the model ran WITHOUT a sandbox (sandbox.backend=none)", highlight=False)
     console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
 
 

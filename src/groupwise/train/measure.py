@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from groupwise.config import TrainConfig
+from groupwise.errors import DataError
 from groupwise.policy.load import Policy
 from groupwise.policy.prompt import OPEN, PromptRenderer
-from groupwise.rewards.combine import COMPONENTS, CORRECTNESS, FORMAT
+from groupwise.rewards.components import CORRECTNESS, FORMAT
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.problem import Problem
@@ -21,6 +22,7 @@ class Measurement:
 
     accuracy: share of right answers (pass@1). pass_at: k to pass@k, for every power of two up to the samples.
     format_rate: share that earns the format reward. thinks: share that uses the reasoning tags at all.
+    accuracy_by_domain: where the problems are of several.
     """
 
     samples_per_prompt: int
@@ -32,6 +34,7 @@ class Measurement:
     truncated: Estimate
     no_answer: Estimate
     mean_tokens: float
+    accuracy_by_domain: dict[str, Estimate]
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -55,19 +58,24 @@ def measure(
         SampleRequest(prompt.ids, tuple(derive_seed(seed, "measure", problem.id, g) for g in range(samples_per_prompt)))
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
-    completions = engine.generate(requests, sampling)
-    groups = [
-        grader.grade(index, problem, prompt, group, policy.stop_ids)
-        for index, (problem, prompt, group) in enumerate(zip(problems, prompts, completions, strict=True))
-    ]
-    return summarise([group for group in groups if not group.failed], sampling.temperature)
+    pending = {
+        index: grader.submit(index, problems[index], prompts[index], completions, policy.stop_ids)
+        for index, completions in engine.stream(requests, sampling)
+    }
+    groups = [grader.result(pending[index]) for index in range(len(problems))]
+    judged = [group for group in groups if not group.failed and not group.dropped_G.any()]
+    if not judged:
+        raise DataError(f"no answer to any of {len(problems)} problems could be judged; {groups[0].failures()[:1]}")
+    return summarise(judged, sampling.temperature)
 
 
 def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
     """The measurement of graded groups of equal size."""
     samples = len(groups[0].completions)
-    correctness, format_ = COMPONENTS.index(CORRECTNESS), COMPONENTS.index(FORMAT)
-    right_P = [int((group.rewards_GK[:, correctness] == 1.0).sum()) for group in groups]
+    names_K = groups[0].names_K
+    correctness, format_ = names_K.index(CORRECTNESS), names_K.index(FORMAT)
+    right_P = [int(group.kept_right.sum()) for group in groups]
+    domains = sorted({group.problem.domain for group in groups})
     ks = [2**i for i in range(1, samples.bit_length()) if 2**i <= samples]
     tokens = [len(completion.ids) for group in groups for completion in group.completions]
 
@@ -84,6 +92,16 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
         truncated=share([[c.finish_reason == "length" for c in group.completions] for group in groups]),
         no_answer=share([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
         mean_tokens=sum(tokens) / len(tokens),
+        accuracy_by_domain={
+            domain: estimate_share(
+                [
+                    right / samples
+                    for right, group in zip(right_P, groups, strict=True)
+                    if group.problem.domain == domain
+                ]
+            )
+            for domain in (domains if len(domains) > 1 else ())
+        },
     )
 
 

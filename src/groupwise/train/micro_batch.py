@@ -46,6 +46,7 @@ class TrainGroup:
     prompt_ids: Ids
     sequences: tuple[TrainSequence, ...]
     kl_coefficient: float = 0.0
+    domain: str = ""
 
 
 @dataclass(frozen=True)

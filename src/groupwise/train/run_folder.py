@@ -16,8 +16,8 @@ SCHEMA_VERSION = 1
 class RunFolder:
     """Where everything of a run is.
 
-    config.yaml (all options), metrics.jsonl (a line for each step), rollouts/, checkpoints/, model/ (at the
-    end, in Hugging Face form) and summary.json.
+    config.yaml (all options), metrics.jsonl (a line for each step), failures.jsonl (what could not be judged),
+    rollouts/, checkpoints/, model/ (at the end, in Hugging Face form) and summary.json.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,6 +25,7 @@ class RunFolder:
         self.config = path / "config.yaml"
         self.context = path / "context.json"
         self.metrics = path / "metrics.jsonl"
+        self.failures = path / "failures.jsonl"
         self.rollouts = path / "rollouts"
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
@@ -75,13 +76,21 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
+    def log_failures(self, step: int, failures: Iterable[str]) -> None:
+        """Append what rewards could not judge at a step."""
+        text = "".join(json.dumps({"step": step, "failure": f}, ensure_ascii=False) + "\n" for f in failures)
+        if text:
+            with self.failures.open("a", encoding="utf-8") as file:
+                file.write(text)
+
     def truncate_after(self, step: int) -> None:
-        """Drop the metrics and rollouts of steps after `step`, which a resumed run writes again."""
-        if self.metrics.is_file():
-            kept = [line for line in self.metrics.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
-            aside = self.metrics.with_name(".metrics.jsonl.tmp")
-            aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-            aside.replace(self.metrics)
+        """Drop the metrics, failures and rollouts of steps after `step`, which a resumed run writes again."""
+        for stream in (self.metrics, self.failures):
+            if stream.is_file():
+                kept = [line for line in stream.read_text(encoding="utf-8").splitlines() if _step(line) <= step]
+                aside = stream.with_name(f".{stream.name}.tmp")
+                aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+                aside.replace(stream)
         for file in self.rollouts.glob("step_*.jsonl"):
             if int(file.stem.removeprefix("step_")) > step:
                 file.unlink()

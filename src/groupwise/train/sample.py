@@ -11,24 +11,31 @@ from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.problem import Message, Problem
+from groupwise.train.check import PromptJudge, answer_judge
 from groupwise.train.grade import Grader
+from groupwise.train.judges import Judges
 from groupwise.train.measure import measure_all
-from groupwise.train.setup import check_answers, check_prompts, eval_problems
+from groupwise.train.setup import check_prompts
+from groupwise.train.sources import eval_problems, read_files, usable_files
 from groupwise.train.threads import choose_threads
 
 
 def evaluate(config: TrainConfig) -> dict[str, Any]:
     """Measure the configured model on the configured held-out problems."""
-    problems = eval_problems(config.problems)
+    files = read_files(config.problems, config.problems.eval_sources)
     policy = load_policy(config.model.path, config.model.compute_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     check_scoring(policy)
-    check_answers(problems, config.rewards.answer)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
+    usable, _ = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    problems = eval_problems(config.problems, usable)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
-    measured = measure_all(policy, engine, grader, problems, config)
+    with Judges(config) as judges:
+        judges.check(problems, policy.tokenizer.encode)
+        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+        measured = measure_all(policy, engine, grader, problems, config)
     return {
         "model": policy.name,
         "problems": len(problems),

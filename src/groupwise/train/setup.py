@@ -2,91 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from groupwise.config import ProblemOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.config_facts import uses_kl
 from groupwise.errors import DataError
 from groupwise.policy.check import check_scoring
 from groupwise.policy.load import Policy, load_policy
 from groupwise.policy.prompt import PromptRenderer
-from groupwise.rewards.answer import AnswerMode, gold_fault
 from groupwise.rollout.engine import SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.tasks.arithmetic import arithmetic_problem
-from groupwise.tasks.files import read_problems
+from groupwise.tasks.files import ProblemFile
 from groupwise.tasks.problem import Problem
-from groupwise.tasks.stream import ProblemStream, generated_stream, shuffled_stream
+from groupwise.train.check import PromptJudge, answer_judge
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
 from groupwise.train.grade import Grader
+from groupwise.train.judges import Judges
 from groupwise.train.loop import Run
 from groupwise.train.reference import fingerprint_weights, frozen_copy
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
+from groupwise.train.sources import Source, eval_problems, open_sources, read_files, usable_files
 from groupwise.train.threads import choose_threads
 from groupwise.train.world import World
-
-ARITHMETIC = "arithmetic"
-# The generated problems that are measured on are the same for every seed of a run.
-EVAL_SEED = 0
-
-
-@dataclass(frozen=True)
-class Source:
-    """Problems of a source. problems is empty where they are generated without end; fingerprint tells sources apart."""
-
-    stream: ProblemStream
-    problems: tuple[Problem, ...]
-    fingerprint: str
-    shown: str
-
-
-def open_source(source: str, options: ProblemOptions, seed: int) -> Source:
-    """Problems to train on."""
-    if source == ARITHMETIC:
-        stream = generated_stream(lambda index: arithmetic_problem(seed, "train", index))
-        return Source(stream, (), f"{ARITHMETIC}/{seed}", "generated arithmetic")
-    file = read_problems(Path(source), options.columns.problem, options.columns.answer, options.columns.domain)
-    stream = shuffled_stream(file.problems, seed)
-    return Source(stream, tuple(file.problems), file.fingerprint, f"{source} ({len(file.problems)} rows, {file.shape})")
-
-
-def eval_problems(options: ProblemOptions) -> list[Problem]:
-    """Problems to measure on, at most `eval_problems` of them."""
-    source = options.eval or (ARITHMETIC if options.train == ARITHMETIC else "")
-    if not source:
-        return []
-    if source == ARITHMETIC:
-        return distinct_problems(options.eval_problems)
-    columns = options.columns
-    file = read_problems(Path(source), columns.problem, columns.answer, columns.domain)
-    chosen = np.random.Generator(np.random.Philox(EVAL_SEED)).permutation(len(file.problems))
-    return [file.problems[index] for index in chosen[: options.eval_problems]]
-
-
-def distinct_problems(count: int) -> list[Problem]:
-    """Held-out generated problems, no two with the same text, so that each one counts once in an interval.
-
-    Raises:
-        DataError: if there are not so many.
-    """
-    problems: dict[str, Problem] = {}
-    index = newest = 0
-    while len(problems) < count:
-        problem = arithmetic_problem(EVAL_SEED, "eval", index)
-        if problem.question not in problems:
-            problems[problem.question], newest = problem, index
-        index += 1
-        if index - newest > 5_000:
-            raise DataError(
-                f"only {len(problems)} different problems can be generated: lower problems.eval_problems from {count}"
-            )
-    return list(problems.values())
 
 
 def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Policy, max_new_tokens: int) -> int:
@@ -121,23 +62,13 @@ def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Pol
     return longest
 
 
-def check_answers(problems: list[Problem], mode: AnswerMode) -> None:
-    """Raises DataError if the reference answer of some problem could never be matched."""
-    faults = [(problem, fault) for problem in problems if (fault := gold_fault(problem.answer, mode))]
-    if faults:
-        shown = "\n".join(f"- {problem.source or problem.id}: {fault}" for problem, fault in faults[:10])
-        more = f"\n- and {len(faults) - 10} more" if len(faults) > 10 else ""
-        raise DataError(f"{len(faults)} of {len(problems)} reference answers cannot be used:\n{shown}{more}")
-
-
-def check_domains(problems: list[Problem], by_domain: Mapping[str, float]) -> None:
-    """Raises DataError if a KL coefficient is for a domain that no problem of the file belongs to."""
-    found = {problem.domain for problem in problems}
-    unknown = sorted(set(by_domain) - found) if problems else []
+def check_domains(found: tuple[str, ...], named: Mapping[str, object]) -> None:
+    """Raises DataError if the configuration has a table for a domain that no problem belongs to."""
+    unknown = sorted(set(named) - set(found))
     if unknown:
         raise DataError(
-            f"kl.by_domain names {', '.join(unknown)}, which no problem belongs to; the domains of the file are "
-            f"{', '.join(sorted(found))}"
+            f"the section domains names {', '.join(unknown)}, which no problem belongs to; the domains of the problems "
+            f"are {', '.join(found)}"
         )
 
 
@@ -154,6 +85,20 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
     )
 
 
+def usable_problems(
+    config: TrainConfig, files: Mapping[str, ProblemFile], policy: Policy, renderer: PromptRenderer
+) -> tuple[Source, list[Problem], list[str]]:
+    """What is trained on, what is measured on, and which rows of files are left out of both, for people.
+
+    Raises:
+        DataError: if more than 1 % of the rows of a file are unusable.
+    """
+    prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
+    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    source = open_sources(config.problems, usable, config.run.seed)
+    return source, eval_problems(config.problems, usable), remarks
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A run that only lacks its folder and its counters."""
@@ -163,6 +108,7 @@ class Prepared:
     engine: InProcessEngine
     optimizer: torch.optim.Optimizer
     sampler: Sampler
+    judges: Judges
     eval_problems: list[Problem]
     context: dict[str, Any]
 
@@ -173,18 +119,25 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     Raises:
         DataError: if a model, file, or problem cannot be used.
     """
-    source = open_source(config.problems.train, config.problems, config.run.seed)
-    held_out = eval_problems(config.problems) if config.problems.eval_problems else []
+    files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
     policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
     choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
     reporter.note(f"threads {choice}")
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    some = list(source.problems) or [source.stream.at(position) for position in range(32)]
-    check_answers([*some, *held_out], config.rewards.answer)
-    check_domains(list(source.problems), config.kl.by_domain)
-    longest = check_prompts(renderer, [*some, *held_out], policy, config.sampling.max_new_tokens)
-    grader = Grader(config.rewards, policy.tokenizer, policy.think_ids, config.sampling.max_new_tokens)
+    source, held_out, remarks = usable_problems(config, files, policy, renderer)
+    check_domains(source.domains, config.domains)
+    problems = [*source.some, *held_out]
+    longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    judges = Judges(config)
+    try:
+        remarks += judges.check(problems, policy.tokenizer.encode)
+    except BaseException:
+        judges.close()
+        raise
+    for remark in remarks:
+        reporter.note(remark)
+    grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     options = config.sampling
     sampling = SamplingParams(
@@ -202,13 +155,14 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
         "torch": torch.__version__,
         "initial_weights": fingerprint_weights(policy),
     }
-    reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(some[0].messages))
+    reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     return Prepared(
         policy=policy,
         reference=frozen_copy(policy) if uses_kl(config) else None,
         engine=engine,
         optimizer=make_optimizer(policy, config),
-        sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling),
+        sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling, source.domains),
+        judges=judges,
         eval_problems=held_out,
         context=context,
     )
@@ -224,6 +178,7 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
         engine=prepared.engine,
         optimizer=prepared.optimizer,
         sampler=prepared.sampler,
+        judges=prepared.judges,
         state=state,
         context=prepared.context,
         world=World.current(),

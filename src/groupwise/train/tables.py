@@ -17,6 +17,11 @@ WAY_LABELS = {
 def summary_rows(measured: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Label and estimate of every row of a table, from one side of a summary."""
     rows = [(WAY_LABELS[way], measured[way]["accuracy"]) for way in WAY_LABELS if way in measured]
+    rows += [
+        (f"{WAY_LABELS[way]}, {domain}", estimate)
+        for way in (GREEDY, SAMPLED)
+        for domain, estimate in measured[way]["accuracy_by_domain"].items()
+    ]
     sampled = measured[SAMPLED]
     rows += [(f"pass@{k}", estimate) for k, estimate in list(sampled["pass_at"].items())[-1:]]
     rows += [

@@ -12,6 +12,7 @@ from groupwise.config import TrainConfig
 from groupwise.config_facts import selects_tokens, updates_per_step, uses_kl
 from groupwise.objective.kl import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
+from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reduction import Reduction, StepTotals, group_token_totals, token_weights
 from groupwise.policy.load import Policy
@@ -101,7 +102,8 @@ def accumulate_gradient(
         outputs.loss.backward()
         own = {f"policy/{name}": metric for name, metric in outputs.metrics.items()}
         log_ratios = (scores.logps_N.detach() - micro.old_logps_N).cpu().numpy()
-        measured.append(Updated({**own, **_gap_and_entropy(scores, micro)}, log_ratios))
+        by_domain = domain_metrics(part, scores, micro) if config.domains else {}
+        measured.append(Updated({**own, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
     return measured
 
 
@@ -235,6 +237,21 @@ def _gap_and_entropy(scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
         "engine/logp_gap_max": Metric(gap_N.max(), "max"),
         "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
     }
+
+
+def domain_metrics(groups: Sequence[TrainGroup], scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
+    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token."""
+    names = [group.domain for group in groups for _ in group.sequences]
+    metrics: dict[str, Metric] = {}
+    for domain in sorted(set(names)):
+        own_B = micro.trained_B & torch.tensor([name == domain for name in names], device=micro.trained_B.device)
+        measure = TokenMeasure(own_B.repeat_interleave(micro.packed.lengths_B))
+        values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
+        if micro.ref_logps_N is not None:
+            references = reference_metrics(measure, scores.logps_N, micro.ref_logps_N)
+            values |= {f"policy/{name}": metric for name, metric in references.items()}
+        metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
+    return metrics
 
 
 def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:

@@ -1,0 +1,151 @@
+"""What is measured of the groups that were sampled in a step."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupwise.config import TrainConfig
+from groupwise.objective.metric import Metric
+from groupwise.rewards.components import CORRECTNESS, payments
+from groupwise.train.collect import Collected, passes_filter
+from groupwise.train.grade import GradedGroup
+
+# One array over the judged completions of each group; groups may differ in their number.
+Ragged = Sequence[NDArray[np.float64]]
+
+
+def accept_rate(groups: Sequence[GradedGroup], what: str) -> Metric:
+    """Share of the sampled groups that pass the filter, also of those that the step had no more room for."""
+    passed = sum(passes_filter(group, what) for group in groups)
+    return Metric(passed / max(len(groups), 1), "mean", len(groups))
+
+
+def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence[str] = ()) -> dict[str, Metric]:
+    """Measurements of everything sampled in a step, before any group was left out; those of each domain apart where
+    there are several."""
+    groups = [group for group in collected.sampled if not group.failed]
+    metrics = {
+        "groups/sampled": Metric(len(collected.sampled), "sum"),
+        "groups/admitted": Metric(len(collected.admitted), "sum"),
+        "groups/failed": Metric(len(collected.sampled) - len(groups), "sum"),
+        "groups/wanted": Metric(config.batch.prompts_per_step, "max"),
+        "groups/accept_rate": accept_rate(collected.sampled, config.active_sampling.filter),
+        "tokens/sampled": Metric(float(sum(len(c.ids) for g in collected.sampled for c in g.completions)), "sum"),
+        **grading_metrics(collected.sampled),
+        **reward_metrics(groups, config),
+    }
+    for domain in domains if len(domains) > 1 else ():
+        sampled = [group for group in collected.sampled if group.problem.domain == domain]
+        admitted = sum(group.problem.domain == domain for group in collected.admitted)
+        own = {
+            "groups/sampled": Metric(len(sampled), "sum"),
+            "groups/admitted": Metric(admitted, "sum"),
+            "groups/accept_rate": accept_rate(sampled, config.active_sampling.filter),
+            **reward_metrics([group for group in sampled if not group.failed], config),
+        }
+        metrics |= {f"domain/{domain}/{name}": metric for name, metric in own.items()}
+    return metrics
+
+
+def grading_metrics(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
+    """How often rewards could not judge, by component, and how often the grader could not decide."""
+    failed: dict[str, int] = {}
+    for group in groups:
+        for scores in group.scores_GK:
+            for name, score in zip(group.names_K, scores, strict=True):
+                failed[name] = failed.get(name, 0) + (score.status == "error")
+    verdicts = [verdict.status for group in groups for verdict in group.verdicts_G if verdict is not None]
+    metrics = {f"grading/{name}/failed": Metric(count, "sum") for name, count in failed.items()}
+    if groups:
+        metrics["grading/dropped_samples"] = Metric(float(sum(group.dropped_G.sum() for group in groups)), "sum")
+    for status in ("undecided", "timeout") if verdicts else ():
+        metrics[f"grading/{status}"] = Metric(verdicts.count(status) / len(verdicts), "mean", len(verdicts))
+    return metrics
+
+
+def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[str, Metric]:
+    """Lengths, rewards by component and in total, and signal, of groups that could be judged."""
+    if not groups:
+        return {}
+    metrics: dict[str, Metric] = {}
+    for group in groups:
+        _add_means(metrics, "completion", _completion_values(group))
+    totals_P = [group.kept_totals for group in groups]
+    _spread(metrics, "reward/total", totals_P)
+    payments_P = [
+        payments(group.kept_rewards, config.rewards_of(group.problem.domain), group.names_K) for group in groups
+    ]
+    for k, name in enumerate(groups[0].names_K):
+        _spread(metrics, f"reward/{name}", [group.kept_rewards[:, k] for group in groups])
+        paid_P = [payments_GK[:, k] for payments_GK in payments_P]
+        metrics[f"reward/{name}/covariance_within"] = _covariance_within(paid_P, totals_P)
+    metrics["reward/total/variance_within"] = _covariance_within(totals_P, totals_P)
+    shares = {
+        "groups/all_right": [bool(group.kept_right.all()) for group in groups],
+        "groups/all_wrong": [not group.kept_right.any() for group in groups],
+        # Before the filter, and of the total: what could not move the policy whatever the filter names.
+        "groups/no_signal": [bool(totals_G.max() == totals_G.min()) for totals_G in totals_P],
+    }
+    for name, flags_P in shares.items():
+        metrics[name] = Metric(sum(flags_P) / len(groups), "mean", len(groups))
+    return metrics
+
+
+def with_spreads(values: dict[str, float]) -> dict[str, float]:
+    """The merged measurements with what cannot be merged itself: deviations, and shares of the variance within groups.
+
+    A component's share is its covariance with the total over the variance of the total; all shares add up to 1.
+    """
+    finished: dict[str, float] = {}
+    for name, value in values.items():
+        if "/square_mean" in name:
+            variance = value - values.get(name.replace("square_mean", "mean"), 0.0) ** 2
+            # What is left of equal numbers is rounding.
+            finished[name.replace("square_mean", "std")] = math.sqrt(variance) if variance > 1e-14 * value else 0.0
+        elif name.endswith("/covariance_within"):
+            prefix = name[: name.index("reward/")]
+            if (total := values[f"{prefix}reward/total/variance_within"]) > 0:
+                finished[name.replace("covariance_within", "variance_share")] = value / total
+        elif not name.endswith("/variance_within"):
+            finished[name] = value
+    return finished
+
+
+def _covariance_within(payments_P: Ragged, totals_P: Ragged) -> Metric:
+    products = [
+        payment_G * (totals_G - totals_G.mean()) for payment_G, totals_G in zip(payments_P, totals_P, strict=True)
+    ]
+    return _mean(products)
+
+
+def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
+    correctness = group.names_K.index(CORRECTNESS)
+    return {
+        "tokens": [float(len(completion.ids)) for completion in group.completions],
+        "truncated": [float(completion.finish_reason == "length") for completion in group.completions],
+        "no_answer": [float(row[correctness].status == "no_answer") for row in group.scores_GK],
+    }
+
+
+def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[float]]) -> None:
+    for name, numbers in values.items():
+        key = f"{prefix}/{name}"
+        before = metrics.get(key, Metric(0.0, "mean", 0.0))
+        weight = float(before.weight) + len(numbers)
+        mean = (float(before.value) * float(before.weight) + math.fsum(numbers)) / weight
+        metrics[key] = Metric(mean, "mean", weight)
+
+
+def _spread(metrics: dict[str, Metric], key: str, rewards_P: Ragged) -> None:
+    """Mean, mean of squares, and the standard deviation within groups (the part of the spread that can teach)."""
+    metrics[f"{key}/mean"] = _mean(rewards_P)
+    metrics[f"{key}/square_mean"] = _mean([np.square(rewards_G) for rewards_G in rewards_P])
+    deviation = math.fsum(float(rewards_G.std()) for rewards_G in rewards_P) / len(rewards_P)
+    metrics[f"{key}/std_within_group"] = Metric(deviation, "mean", len(rewards_P))
+
+
+def _mean(values_P: Ragged) -> Metric:
+    values = np.concatenate(values_P)
+    return Metric(float(values.mean()), "mean", values.size)
