@@ -46,4 +46,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --editable '.[reasoning-gym]' || echo 'reasoning-gym needs a C compiler here: its tests are skipped'
 	touch $@

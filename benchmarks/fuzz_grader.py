@@ -62,8 +62,8 @@ POLICIES = tuple(MathsPolicy.model_validate({"answer": mode}) for mode in MODES)
 BOXED = MathsPolicy(answer="boxed")
 PARTS = "\x1e"
 MARK = re.compile(rf"boxed|fbox|####|</?think>|{SPECIAL_TOKEN.pattern}")
-ONE_SIDED_OPTION_LETTER = re.compile(r"[^A-Za-z]*[A-Za-z][^A-Za-z]*")
-COMMAND = re.compile(
+OPTION_LETTER = re.compile(r"[^A-Za-z]*[A-Za-z][^A-Za-z]*")
+ONE_SIDED_COMMAND = re.compile(
     r"\\(?:text|math|operator|mbox|[lg]eq?|[lg]t|in|pmatrix|circ|deg|%|\$|langle|left|big|neq?|approx|cup|cap|setminus)"
 )
 ONE_SIDED = re.compile(r"%|_|[<>≤≥]|[A-Za-z]{2}|°|[$£€¥:=∈\[\](),]")
