@@ -305,7 +305,7 @@ def test_a_prompt_longer_than_the_context(run: Run) -> None:
     rows = [{"question": "1+1", "answer": "2"}, {"question": "1 + 1 + " * 600, "answer": "600"}]
     Path("problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     message = train(run, "problems.train=problems.jsonl", "problems.eval=arithmetic", code=3)
-    assert "the model's context is 1024 tokens" in message
+    assert "the model's context of 1024" in message
     assert "- problems.jsonl:2: " in message
     assert "problems.jsonl:1" not in message
     assert "problems.jsonl:2: " in refused(run("eval", "bundled", "--problems", "problems.jsonl"), 3)

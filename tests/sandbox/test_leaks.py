@@ -137,11 +137,13 @@ def test_futures_and_close() -> None:
 
 
 PARENT = '''
-import json, sys, threading, time
+import json, signal, sys, threading, time
 from groupwise.sandbox.battery import sandboxed
 from groupwise.sandbox.open import open_backend
 from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.types import Limits
+# A shell starts its background jobs with this signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sandbox = open_backend(sys.argv[1], SandboxOptions())
 program = """
 import os, signal, time
