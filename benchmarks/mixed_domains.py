@@ -7,6 +7,7 @@ build/mixed/.
 
 import argparse
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -82,7 +83,8 @@ def main() -> None:
             print(f"| {domain}, {way} | {100 * before['value']:.1f} % | {100 * after['value']:.1f} % |")
     print("\n| metric | first 10 steps | last 10 steps |\n|---|---|---|")
     for name, first, last in rows_of(run):
-        print(f"| `{name}` | {first:.4f} | {last:.4f} |")
+        if not math.isnan(first):
+            print(f"| `{name}` | {first:.4f} | {last:.4f} |")
     minutes = summary["training_wall_seconds"] / 60
     print(f"\n{summary['steps']} steps in {minutes:.1f} min, sandbox {summary['sandbox']}")
 

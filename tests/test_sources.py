@@ -13,6 +13,7 @@ from groupwise.config import ProblemOptions
 from groupwise.errors import DataError
 from groupwise.tasks.problem import Message, Problem
 from groupwise.tasks.stream import ProblemStream, generated_stream, mixed_stream, shuffled_stream
+from groupwise.train.setup import check_domains
 from groupwise.train.sources import eval_problems, open_sources, read_files, usable_files
 
 
@@ -94,3 +95,11 @@ def test_up_to_one_row_in_a_hundred_is_left_out_and_listed(tmp_path: Path) -> No
             read_files(options, [file]),
             {"odd": lambda p: "odd" if int(p.question[:-1]) % 2 and p.answer != "7" else ""},
         )
+
+
+def test_a_domain_without_problems_is_remarked_and_a_misspelt_one_refused() -> None:
+    assert check_domains(("code", "math"), ["math"]) == []
+    (remark,) = check_domains(("math",), ["math", "code"])
+    assert "domain code" in remark
+    with pytest.raises(DataError, match="did you mean 'math'"):
+        check_domains(("math",), ["maths"])

@@ -1,6 +1,7 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,14 +63,23 @@ def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Pol
     return longest
 
 
-def check_domains(found: tuple[str, ...], named: Mapping[str, object]) -> None:
-    """Raises DataError if the configuration has a table for a domain that no problem belongs to."""
+def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
+    """Remarks on tables for domains that no problem belongs to; a recipe may have more domains than one file.
+
+    Raises:
+        DataError: for one that looks like a domain of the problems, misspelt.
+    """
     unknown = sorted(set(named) - set(found))
-    if unknown:
-        raise DataError(
-            f"the section domains names {', '.join(unknown)}, which no problem belongs to; the domains of the problems "
-            f"are {', '.join(found)}"
-        )
+    for name in unknown:
+        near = difflib.get_close_matches(name, found, 1)
+        if near:
+            raise DataError(
+                f"the section domains names {name!r}, which no problem belongs to; did you mean {near[0]!r}? The "
+                f"domains of the problems are {', '.join(found)}"
+            )
+    return [
+        f"no problem belongs to the domain {name}: what the section domains says of it has no effect" for name in unknown
+    ]
 
 
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
@@ -126,7 +136,7 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     source, held_out, remarks = usable_problems(config, files, policy, renderer)
-    check_domains(source.domains, config.domains)
+    remarks += check_domains(source.domains, config.domains)
     problems = [*source.some, *held_out]
     longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     judges = Judges(config)

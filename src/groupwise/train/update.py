@@ -240,14 +240,18 @@ def _gap_and_entropy(scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
 
 
 def domain_metrics(groups: Sequence[TrainGroup], scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
-    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token."""
+    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token.
+
+    The reference scores only what has a KL coefficient, so that a domain without one has no KL here.
+    """
     names = [group.domain for group in groups for _ in group.sequences]
+    penalised = {group.domain for group in groups if group.kl_coefficient > 0}
     metrics: dict[str, Metric] = {}
     for domain in sorted(set(names)):
         own_B = micro.trained_B & torch.tensor([name == domain for name in names], device=micro.trained_B.device)
         measure = TokenMeasure(own_B.repeat_interleave(micro.packed.lengths_B))
         values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
-        if micro.ref_logps_N is not None:
+        if micro.ref_logps_N is not None and domain in penalised:
             references = reference_metrics(measure, scores.logps_N, micro.ref_logps_N)
             values |= {f"policy/{name}": metric for name, metric in references.items()}
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
