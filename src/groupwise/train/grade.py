@@ -1,5 +1,6 @@
 """From completions to rewards by component: the place where the engine's ids meet the reward functions."""
 
+import copy
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from groupwise.config import TrainConfig
 from groupwise.errors import DataError
 from groupwise.policy.prompt import Prompt
-from groupwise.rewards.components import CORRECTNESS, combine, component_names
+from groupwise.rewards.components import ALWAYS, CORRECTNESS, combine, component_names
 from groupwise.rewards.options import CorrectnessOptions, OnError, RewardOptions
 from groupwise.rewards.types import Response, Score, Verdict
 from groupwise.rollout.engine import Completion
@@ -69,11 +70,17 @@ class GradedGroup:
         right: NDArray[np.bool_] = self.kept_rewards[:, self.names_K.index(CORRECTNESS)] == 1.0
         return right
 
-    def failures(self) -> list[str]:
-        """What could not be judged, each with its problem and its component."""
+    def failures(self) -> list[dict[str, Any]]:
+        """What could not be judged: problem and where it stands, number of the sample, component, reason."""
         return [
-            f"{self.problem.source or self.problem.id}: {name}: {score.detail}"
-            for scores in self.scores_GK
+            {
+                "problem": self.problem.id,
+                "source": self.problem.source,
+                "sample": g,
+                "component": name,
+                "reason": score.detail,
+            }
+            for g, scores in enumerate(self.scores_GK)
             for name, score in zip(self.names_K, scores, strict=True)
             if score.status == "error"
         ]
@@ -113,7 +120,6 @@ def _verdict_row(verdict: Verdict | None) -> dict[str, Any] | None:
         "status": verdict.status,
         "extracted": verdict.extracted[:200],
         "method": verdict.method,
-        "milliseconds": verdict.milliseconds,
         "flags": list(verdict.flags),
     }
 
@@ -149,6 +155,23 @@ class Grader:
         self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
         self._judges = judges
         self.names_K = component_names(list(config.reward_tables().values()))
+
+    def for_measuring(self) -> "Grader":
+        """The same grader for what a measurement reads, correctness and format: other reward functions are not called.
+
+        A failure leaves the group out, and never ends the run.
+        """
+        config = self._config
+        domains = {
+            name: domain.model_copy(update={"rewards": _measured(config.rewards_of(name))})
+            for name, domain in config.domains.items()
+        }
+        grading = config.grading.model_copy(update={"on_error": "drop_group"})
+        measured = {"rewards": _measured(config.rewards), "domains": domains, "grading": grading}
+        grader = copy.copy(self)
+        grader._config = config.model_copy(update=measured)
+        grader.names_K = component_names(list(grader._config.reward_tables().values()))
+        return grader
 
     def grade(
         self,
@@ -225,6 +248,16 @@ class Grader:
             columns={name: columns.get(name, [OFF] * len(responses)) for name in self.names_K},
             config=self._config,
         )
+
+
+def _measured(options: RewardOptions) -> RewardOptions:
+    functions = {
+        name: function.model_copy(update={"on_error": "drop_group"})
+        for name, function in options.functions.items()
+        if name == options.correctness.grader
+    }
+    form = options.format.model_copy(update={"weight": 0.0, "when": ALWAYS})
+    return RewardOptions(correctness=options.correctness, format=form, functions=functions)
 
 
 # Of a component that the domain of the problem does not use.
