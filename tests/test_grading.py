@@ -21,7 +21,8 @@ from groupwise.tasks.arithmetic import arithmetic_problem
 from groupwise.tasks.problem import Message, Problem
 from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.grade import GradedGroup, Grader, GradingError, correctness_score, graded_group
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup, GradingError, correctness_score, graded_group
 from groupwise.train.judges import Judges
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.world import World

@@ -27,7 +27,7 @@ from groupwise.sandbox.open import BACKENDS
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.tasks.reasoning_gym import gym_source
 from groupwise.train import judges
-from groupwise.train.grade import GradingError
+from groupwise.train.graded import GradingError
 from tests.commands import SMALL, environment, groupwise
 from tests.test_run import Quiet, assert_same_run, interrupt_at, metrics, resume, train
 

@@ -16,7 +16,7 @@ from groupwise.train.advantages import Advantages, advantage_metrics, advantages
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.clock import Clock
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
-from groupwise.train.grade import GradingError
+from groupwise.train.graded import GradingError
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.judges import Judges
 from groupwise.train.measure import UnmeasuredError, measure_all

@@ -13,7 +13,8 @@ from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParam
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.problem import Problem
 from groupwise.train.estimate import Estimate, estimate_share, pass_at_k
-from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup
 
 
 class UnmeasuredError(DataError):
