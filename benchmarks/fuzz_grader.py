@@ -8,7 +8,7 @@ grammar of LaTeX. An input is an answer and a reference answer, for which has to
 - the reference answer accepts itself in a box, or is refused as unusable;
 - the answer, alone or in a box, is not correct for an unrelated number of 18 digits;
 - where the answer is wrong for the reference answer, the reference answer is not correct for the answer, save where
-  the policy is one-sided: percent, units, number bases, inequalities, tuples.
+  the policy is one-sided: percent, units, number bases, residues, inequalities, tuples.
 
 What breaks one of these is written to --output, one JSON object a line; the exit code is then 1.
 """
@@ -64,9 +64,10 @@ PARTS = "\x1e"
 MARK = re.compile(rf"boxed|fbox|####|</?think>|{SPECIAL_TOKEN.pattern}")
 OPTION_LETTER = re.compile(r"[^A-Za-z]*[A-Za-z][^A-Za-z]*")
 ONE_SIDED_COMMAND = re.compile(
-    r"\\(?:text|math|operator|mbox|[lg]eq?|[lg]t|in|pmatrix|circ|deg|%|\$|langle|left|big|neq?|approx|cup|cap|setminus)"
+    r"\\(?:equiv|p?mod|Omega|text|math|operator|mbox|[lg]eq?|[lg]t|in|pmatrix|circ|deg|%|\$|langle|left|big|neq?|approx"
+    r"|cup|cap|setminus)"
 )
-ONE_SIDED = re.compile(r"%|_|[<>≤≥]|[A-Za-z]{2}|°|[$£€¥:=∈\[\](),]")
+ONE_SIDED = re.compile(r"%|_|[<>≤≥≡Ω]|[A-Za-z]{2}|\d\s*[mgshlLNJWVK]|°|[$£€¥:=∈\[\](),]")
 COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
@@ -242,7 +243,8 @@ def fuzz(arguments: argparse.Namespace, folder: Path) -> None:
 
 def watch(command: list[str]) -> int:
     """Run the fuzzing process, and print what libFuzzer says of coverage: edges, and features as it counts them."""
-    reached, last = "nothing", []
+    reached = "nothing"
+    last: list[str] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
         assert process.stderr is not None
         for line in process.stderr:

@@ -4,6 +4,7 @@ Every case here was paid once, raised, or took longer than a grading may.
 """
 
 import math
+import time
 
 import pytest
 
@@ -160,6 +161,14 @@ def test_runs_outside_an_answer_take_linear_time(mode: AnswerMode) -> None:
                 text = start + middle + run * ((64_000 - len(middle)) // len(run)) + "1"
                 took = cpu_milliseconds(lambda t=text: grade(t, "7", policy), MOST_MILLISECONDS)  # type: ignore[misc]
                 assert took < MOST_MILLISECONDS, (start, middle[:1], run)
+
+
+@pytest.mark.parametrize("answer", ["x^2999!", "x^{900}!", r"\binom{x^{900}}{2}", "x^{500}!", r"(\sqrt{x}10^{700})!"])
+def test_functions_at_high_precision_are_paid_for(answer: str) -> None:
+    for gold in ("918273645546372819", r"\sqrt{y}", "n!"):
+        start = time.process_time()
+        grade(rf"\boxed{{{answer}}}", gold)
+        assert 1e3 * (time.process_time() - start) < MOST_MILLISECONDS
 
 
 @pytest.mark.parametrize(

@@ -61,14 +61,15 @@ _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "01234
 _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙₐₓᵢₖ", "0123456789+-()naxik", strict=True))
 _SUPERSCRIPT = re.compile(f"[{''.join(map(re.escape, _SUPERSCRIPTS))}]+")
 _SUBSCRIPT = re.compile(f"[{''.join(map(re.escape, _SUBSCRIPTS))}]+")
-_MONEY = re.compile("([\u20ac\u00a3\u00a5\u20b9])\\s*([0-9][0-9.,]*)")
+_MONEY = re.compile("([\u20ac\u00a3\u00a5\u20b9])\\s*+([0-9][0-9.,]*)")
+_SPACE = re.compile(r"\s+")
 _VULGAR = re.compile("[¼½¾⅐-⅞]")
 
 
 def plain_characters(text: str) -> str:
     """Text in ASCII as far as it has a spelling there: `−5` is `-5`, `√2` is `\\sqrt 2`, `x²` is `x^{2}`."""
     if text.isascii():
-        return text
+        return single_spaced(text)
     text = text.replace("°", r"^\circ ").replace("º", r"^\circ ").replace("℃", r"^\circ C").replace("℉", r"^\circ F")
     text = _MONEY.sub(r"\2\1", text)
     text = _VULGAR.sub(_vulgar, text)
@@ -78,7 +79,12 @@ def plain_characters(text: str) -> str:
     if not text.isascii():
         normal = unicodedata.normalize("NFKC", text)
         text = normal.translate(_TABLE) if len(normal) <= 4 * len(text) else text
-    return text
+    return single_spaced(text)
+
+
+def single_spaced(text: str) -> str:
+    """Text in which every run of white space is one blank, so that no pattern has to try how to divide one."""
+    return _SPACE.sub(" ", text)
 
 
 def _vulgar(match: re.Match[str]) -> str:

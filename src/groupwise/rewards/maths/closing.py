@@ -6,23 +6,23 @@ _MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "
 # In running text a space separates numbers, and a minus behind a digit, letter or bracket is a difference.
 _LAST_NUMBER = re.compile(
     r"(?:(?<![\w)\]}])[-+])?"
-    r"(?:(?<!\w)[0-9]{1,3}(?:(?:,\\!|,|\{,\}|\\,)[0-9]{3})+(?![0-9])|(?<!\w)[0-9]+|(?<![\w.])\.(?=[0-9]))"
+    r"(?:(?<!\w)[0-9]{1,3}(?:(?:,\\!|,|\{,\}|\\,)[0-9]{3}){1,60}+(?![0-9])|(?<!\w)[0-9]+|(?<![\w.])\.(?=[0-9]))"
     r"(?:(?<=\.)[0-9]+|\.[0-9]+)?(?:[eE][-+]?[0-9]+|/[0-9]+)?"
 )
 
 _PHRASE = re.compile(
-    r"(?:\b(?:answer|result|solution)|\u7b54\u6848)(?:\s+(?:to|of|for)\s+[^.:\n]{1,80}?)?(?:\*\*)?\s*"
-    r"(?:is|are|equals?|:|=|\uff1a|\u662f|\u4e3a)\s*(?:\*\*)?\s*:?",
+    r"(?:\b(?:answer|result|solution)|\u7b54\u6848)(?:\s++(?:to|of|for)\s++[^.:\n]{1,80}?)?(?:\*\*)?\s*+"
+    r"(?:is|are|equals?|:|=|\uff1a|\u662f|\u4e3a)\s*+(?:\*\*)?\s*+:?",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"(?:\*\*|#[ \t]*)(?:the )?(?:final )?answer:?(?:\*\*)?:?[ \t]*\n\s*", re.IGNORECASE)
+_HEADING = re.compile(r"(?:\*\*|#[ \t]*)(?:the )?(?:final )?answer:?(?:\*\*)?:?[ \t]*+\n\s*+", re.IGNORECASE)
 _ADVERB = re.compile(
     r"(?:therefore|thus|then|hence|so|simply|just|exactly|approximately|about|roughly|now|clearly|finally"
-    r"|equal to|given by|as follows|option|choice|indeed|the number|the value|:)[\s,:]+",
+    r"|equal to|given by|as follows|option|choice|indeed|the number|the value|:)[\s,:]++",
     re.IGNORECASE,
 )
 _REASON = re.compile(
-    r"\s*(?:,\s+(?![\d\\$(-])|\b(?:because|since|as|which|where|when|if|but|so|for)\b|\.\s|\.$|[!?;]\s)"
+    r"\s*+(?:,\s++(?![\d\\$(-])|\b(?:because|since|as|which|where|when|if|but|so|for)\b|\.\s|\.$|[!?;]\s)"
 )
 _HEDGE = re.compile(
     r"\b(?:not|never|no|cannot|isn't|aren't|wasn't|doesn't|don't|could|may|might|maybe|perhaps|either|or|between|neither"

@@ -1,17 +1,18 @@
 """Whether two trees are the same answer: lists, tuples, sets, intervals, matrices, equations, quantities."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from groupwise.rewards.maths.bounds import Budget, OutOfBoundsError
-from groupwise.rewards.maths.exact import exact
+from groupwise.rewards.maths.congruences import congruence_of, residue_of, same_congruence
 from groupwise.rewards.maths.expand import expanded, named_values
+from groupwise.rewards.maths.notations import as_ratio, same_chain, same_digits, same_time
 from groupwise.rewards.maths.policy import MathsPolicy
 from groupwise.rewards.maths.quantities import same_percent, same_quantity
 from groupwise.rewards.maths.real_sets import is_inequality, real_set
-from groupwise.rewards.maths.relations import approximated, assignment, is_equation, same_equation, stated_value
+from groupwise.rewards.maths.relations import approximated, assignment, is_equation, stated_value
 from groupwise.rewards.maths.scalars import same_value
+from groupwise.rewards.maths.solutions import same_equation, same_region
 from groupwise.rewards.maths.tree import (
     Based,
     Chain,
@@ -29,7 +30,6 @@ from groupwise.rewards.maths.tree import (
 from groupwise.rewards.maths.words import same_words
 
 _LISTS = frozenset(("list", "{}"))
-_SET_KINDS = frozenset(("union", "intersection", "difference", "(]", "[)", "[]", "(["))
 _MAX_PAIRS = 1_600
 
 
@@ -40,6 +40,7 @@ class Comparison:
     policy: MathsPolicy
     budget: Budget = field(default_factory=Budget)
     method: str = ""
+    depth: int = 0
 
     def same(self, answer: Node, gold: Node) -> bool:
         """Whether they are the same answer. Raises OutOfBoundsError where that takes too much."""
@@ -53,12 +54,14 @@ class Comparison:
         if isinstance(answer, Clock) or isinstance(gold, Clock):
             self.method = "time"
             if isinstance(answer, Clock) and isinstance(gold, Clock):
-                return _same_time(answer, gold)
-            a, g = _as_ratio(answer), _as_ratio(gold)
+                return same_time(answer, gold)
+            a, g = as_ratio(answer), as_ratio(gold)
             return a is not None and g is not None and self._same(a, g)
         if isinstance(answer, Based) or isinstance(gold, Based):
             self.method = "base"
-            return _same_digits(answer, gold)
+            return same_digits(answer, gold)
+        if residue_of(answer) is not None or residue_of(gold) is not None:
+            return self._congruence(answer, gold)
         if isinstance(answer, Chain) or isinstance(gold, Chain):
             return self._relation(answer, gold)
         if isinstance(answer, Items) or isinstance(gold, Items):
@@ -74,6 +77,17 @@ class Comparison:
             return same_percent(answer, gold, self.policy, self.budget)
         same, self.method = same_value(answer, gold, self.policy, self.budget)
         return same
+
+    def _congruence(self, answer: Node, gold: Node) -> bool:
+        """3 (mod 5) also answers 3, and the reverse, where no name is given to it."""
+        self.method = "congruence"
+        a, g = congruence_of(answer), congruence_of(gold)
+        if a is not None and g is not None:
+            return same_congruence(a, g, self.budget)
+        residue = residue_of(answer if a is not None else gold)
+        if residue is None or (g is not None and len(g.items) > 2):
+            return False
+        return self._same(residue, gold) if a is not None else self._same(answer, residue)
 
     def _relation(self, answer: Node, gold: Node) -> bool:
         """At least one of them is an equation, an inequality or a membership."""
@@ -114,7 +128,9 @@ class Comparison:
         if is_inequality(answer) and is_inequality(gold):
             if variables(answer) != variables(gold):
                 return False
-            return self._same_set(answer, gold) or _same_chain(answer, gold, self._same)
+            if isinstance(answer, Chain) and isinstance(gold, Chain) and same_region(answer, gold, self.budget):
+                return True
+            return self._same_set(answer, gold) or same_chain(answer, gold, self._same)
         if isinstance(answer, Chain) and isinstance(gold, Chain):
             return self._same_variables_set(answer, gold)
         allowed = self.policy.inequality
@@ -151,7 +167,9 @@ class Comparison:
         if isinstance(gold, Const) or isinstance(answer, Const):
             return self._same_set(answer, gold)
         if g_kind in _LISTS or not g_kind:
-            if g_kind == "{}" and a_kind not in ("list", "{}", ""):
+            if (g_kind == "{}" and a_kind not in ("list", "{}", "")) or (not g_kind and a_kind not in _LISTS):
+                return False
+            if self.depth and ("{}" in (a_kind, g_kind)) and a_kind != g_kind:
                 return False
             if _has_ellipsis(a_items) or _has_ellipsis(g_items):
                 return self._ordered(a_items, g_items)
@@ -167,7 +185,9 @@ class Comparison:
 
     def _ordered(self, answer: tuple[Node, ...], gold: tuple[Node, ...]) -> bool:
         method = self.method
+        self.depth += 1
         same = len(answer) == len(gold) and all(self._same(a, g) for a, g in zip(answer, gold, strict=True))
+        self.depth -= 1
         self.method = method
         return same
 
@@ -177,11 +197,14 @@ class Comparison:
         if len(answer) * len(gold) > _MAX_PAIRS:
             raise OutOfBoundsError("lists too long to be compared")
         found: set[int] = set()
+        self.depth += 1
         for a in answer:
             matches = [i for i, g in enumerate(gold) if self._same(a, g)]
             if not matches:
-                return False
+                found.clear()
+                break
             found.update(matches)
+        self.depth -= 1
         self.method = method
         return len(found) == len(gold)
 
@@ -200,7 +223,7 @@ class Comparison:
             cross = [(Op("mul", (a[0], right)), Op("mul", (left, g[0]))) for left, right in zip(a, g, strict=True)]
             if self.policy.unreduced == "wrong":
                 return self._ordered(a, g)
-            return all(self._same(left, right) for left, right in cross) and not _is_zero(a[0], self.budget)
+            return all(self._same(left, right) for left, right in cross) and not self._same(a[0], Num(Fraction(0)))
         if len(a) * len(g) != 2:
             return False
         divided = [Op("div", (part[0], part[1])) if len(part) == 2 else part[0] for part in (a, g)]
@@ -211,54 +234,6 @@ _PERCENT = frozenset(("percent",))
 _METHODS = {"()": "tuple", "{}": "set", "list": "list", "matrix": "matrix", "ratio": "ratio"} | dict.fromkeys(
     ("union", "intersection", "difference", "(]", "[)", "[]", "(["), "interval"
 )
-
-
-def _is_zero(node: Node, budget: Budget) -> bool:
-    return exact(node, budget) == 0
-
-
-def _same_time(answer: Clock, gold: Clock) -> bool:
-    if (answer.minute, answer.second) != (gold.minute, gold.second):
-        return False
-    if answer.half and gold.half:
-        return (answer.hour % 12, answer.half) == (gold.hour % 12, gold.half)
-    if answer.hour == gold.hour:
-        return True
-    named, other = (answer, gold) if answer.half else (gold, answer)
-    return bool(named.half) and named.hour % 12 + 12 * (named.half == "pm") == other.hour
-
-
-def _as_ratio(node: Node) -> Node | None:
-    """1:25 may be a ratio; None for a time that says am, pm or seconds."""
-    if not isinstance(node, Clock):
-        return node
-    return None if node.half or node.second else Items("ratio", (Num(Fraction(node.hour)), Num(Fraction(node.minute))))
-
-
-def _same_digits(answer: Node, gold: Node) -> bool:
-    """The base of the reference answer may be left out; in base ten, or without one, an answer counts by its value."""
-    if isinstance(answer, Based) and isinstance(gold, Based):
-        return answer == gold or (10 in (answer.base, gold.base) and _value(answer) == _value(gold))
-    if isinstance(gold, Based) and gold.base != 10:
-        return isinstance(answer, Num) and gold.digits.isdigit() and answer.value == int(gold.digits)
-    return _value(answer) == _value(gold) is not None
-
-
-def _value(node: Node) -> Fraction | None:
-    if isinstance(node, Based):
-        return Fraction(int(node.digits, node.base))
-    return node.value if isinstance(node, Num) else None
-
-
-def _same_chain(answer: Node, gold: Node, same: Callable[[Node, Node], bool]) -> bool:
-    """Inequalities of several variables, side by side, in either direction."""
-    if not (isinstance(answer, Chain) and isinstance(gold, Chain)) or len(answer.sides) != len(gold.sides):
-        return False
-    turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
-    other = Chain(tuple(turned[r] for r in reversed(answer.relations)), tuple(reversed(answer.sides)))
-    return any(
-        chain.relations == gold.relations and all(map(same, chain.sides, gold.sides)) for chain in (answer, other)
-    )
 
 
 def _parts(node: Node) -> tuple[Node, ...]:

@@ -43,8 +43,6 @@ class ExpressionParser(FunctionParser):
     def product(self) -> Node:
         """Factors, with or without a sign between them."""
         above, below = [self.power()], list[Node]()
-        if self.named("pmod"):
-            raise ParseError("a congruence")
         while True:
             if self.kind in ("*", "/"):
                 inverse = self.take().kind == "/"
@@ -91,7 +89,8 @@ class ExpressionParser(FunctionParser):
                 self.enter()
                 if self.kind == "'":
                     raise ParseError("a prime as a power")
-                node = Op("pow", (node, self.script()))
+                order = self.derivative() if isinstance(node, Var) else ""
+                node = Var(f"{node.name}^({order})") if isinstance(node, Var) and order else self.raised(node)
                 self.leave()
             elif kind == "!" and self.following != "=":
                 self.take()
@@ -116,6 +115,18 @@ class ExpressionParser(FunctionParser):
                 return node
             self.count(node)
         raise OutOfBoundsError(f"more than {MAX_POSTFIX} powers or factorials in a row")
+
+    def raised(self, base: Node) -> Node:
+        """The power with what follows as its exponent."""
+        return Op("pow", (base, self.script()))
+
+    def derivative(self) -> str:
+        """The order of a derivative such as f^{(3)}, taken off; empty for a power."""
+        kinds = [token.kind for token in self.tokens[self.position : self.position + 5]]
+        if kinds != ["{", "(", "number", ")", "}"]:
+            return ""
+        self.position += 5
+        return self.tokens[self.position - 3].text
 
     def mixed(self, node: Node) -> Node:
         """A mixed number: an integer and a proper fraction behind it, as 1 1/4 and 2\\frac{1}{2}."""

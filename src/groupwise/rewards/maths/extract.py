@@ -11,9 +11,9 @@ from groupwise.rewards.types import SPECIAL_TOKEN, Response
 MAX_CHARACTERS = 65_536
 _MAX_WORDS_BESIDE_BOX = 3
 
-_HASHES = re.compile(r"####[ \t]*([^\n]*)")
-_HASH_ANSWER = re.compile(r"(?:\*\*)?(?:[$\\(\[{+\u2212-]|\s)*[\d.A-Za-z]")
-_RUN_ON = re.compile(r"(\$?-?\d[\d,]*(?:\.\d+)?%?(?:\s?/\s?\d+)?)[.,;:!?)]*\s+(?:[A-Za-z(*]\S*\s+){3,}")
+_HASHES = re.compile(r"####[ \t]*+([^\n]*+)")
+_HASH_ANSWER = re.compile(r"(?:\*\*)?(?:[$\\(\[{+\u2212-]|\s)*+[\d.A-Za-z]")
+_RUN_ON = re.compile(r"(\$?-?\d[\d,]*+(?:\.\d++)?%?(?:\s?/\s?\d++)?)[.,;:!?)]*+\s++(?:[A-Za-z(*]\S*+\s++){3}")
 _HEADING = re.compile(r"(?:step|part|case|solution|answer|final|explanation|verification|check|note)\b", re.IGNORECASE)
 
 

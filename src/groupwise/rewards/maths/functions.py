@@ -90,6 +90,8 @@ class FunctionParser(TokenReader):
             return self.bracketed("langle")
         if name in ("angle", "triangle"):
             return Var(name + "".join(self.take().text for _ in range(3) if self.kind == "letter"))
+        if name == "mod":
+            return self.remainder()
         if name in FUNCTIONS:
             return self.function(ALIASES.get(name, name))
         raise ParseError(f"unknown \\{name}")
@@ -150,6 +152,8 @@ class FunctionParser(TokenReader):
             argument = self.argument()
             if name == "det":
                 node = determinant(argument)
+            elif name == "cis":
+                node = Op("add", (Op("cos", (argument,)), Op("mul", (Const("i"), Op("sin", (argument,))))))
             elif base is not None:
                 if name not in ("log", "ln"):
                     raise ParseError(f"a base of {name}")
@@ -160,6 +164,15 @@ class FunctionParser(TokenReader):
                 node, power = Op("arc" + name, (argument,)), None
         self.leave()
         return node if power is None else Op("pow", (node, power))
+
+    def remainder(self) -> Node:
+        """mod(17, 5); without brackets `mod` stands between its two numbers."""
+        self.enter()
+        arguments = self.arguments()
+        self.leave()
+        if len(arguments) != 2:
+            raise ParseError("a remainder of one number")
+        return Op("mod", arguments)
 
     def arguments(self) -> tuple[Node, ...]:
         """Arguments between brackets of any kind."""
@@ -186,12 +199,27 @@ class FunctionParser(TokenReader):
     def subscripted(self, token: Token) -> Node:
         """A variable with its subscript; e and i are constants, f(x) is a function of its own."""
         name = token.text
+        if name in ("C", "P") and self.kind == "(" and (chosen := self.chosen(name)) is not None:
+            return chosen
         if self.kind == "_":
             self.take()
             return Var(name + "_" + self.subscript())
         if name in ("e", "i", "pi"):
             return Const(name)
         return Var(name)
+
+    def chosen(self, name: str) -> Node | None:
+        """C(10, 3) and P(10, 3) of two integers, taken off; None for anything else."""
+        parts = self.tokens[self.position : self.position + 5]
+        if [part.kind for part in parts] != ["(", "number", ",", "number", ")"]:
+            return None
+        n, k = parts[1].number, parts[3].number
+        if n is None or k is None or n.decimals >= 0 or k.decimals >= 0 or n.value < k.value:
+            return None
+        self.position += 5
+        if name == "C":
+            return Op("binomial", (n, k))
+        return Op("div", (Op("factorial", (n,)), Op("factorial", (Num(n.value - k.value),))))
 
     def subscript(self) -> str:
         """The text of a subscript."""

@@ -77,7 +77,7 @@ def add_word(tokens: list[Token], word: str, spaced: bool) -> None:
         tokens.append(Token("name", "in"))
     elif lower in ("pct", "percent"):
         tokens.append(Token("%", "%"))
-    elif len(word) > 1 and behind and is_known_word(word):
+    elif (len(word) > 1 and behind and is_known_word(word)) or (_is_quotient_of_units(tokens) and is_known_word(word)):
         tokens.append(Token("label", word, spaced=spaced))
     elif (parts := _COMPOUND.fullmatch(word)) is not None:
         for part in parts.groups():
@@ -88,6 +88,13 @@ def add_word(tokens: list[Token], word: str, spaced: bool) -> None:
     else:
         for i, letter in enumerate(word):
             tokens.append(Token("letter", letter, spaced=spaced and i == 0))
+
+
+def _is_quotient_of_units(tokens: list[Token]) -> bool:
+    """Whether what stands last is a unit and a stroke, as in `60 km/h`."""
+    if len(tokens) < 3 or tokens[-1].kind != "/" or tokens[-3].kind != "number":
+        return False
+    return tokens[-2].kind in ("label", "unit") and is_known_word(tokens[-2].text)
 
 
 def merged_labels(tokens: list[Token]) -> list[Token]:

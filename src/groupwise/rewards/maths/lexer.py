@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from typing import Literal
 
 from groupwise.rewards.maths.bounds import MAX_CHARACTERS, MAX_DIGITS, MAX_NODES, OutOfBoundsError, ParseError
 from groupwise.rewards.maths.labels import add_text, add_word, merged_labels, named_token
@@ -9,30 +10,36 @@ from groupwise.rewards.maths.tokens import Token
 from groupwise.rewards.maths.tree import Num
 from groupwise.rewards.maths.vocabulary import COMMANDS, UNIT_LETTERS
 
+# Each start of a number looks so far ahead, which keeps reading linear.
+_MAX_GROUPS = 120
 _SCIENTIFIC = r"(?:[eE][-+]?\d{1,6}(?![\w.]))?"
-_DECIMALS = r"(?:\.(?P<decimals{0}>\d+)(?P<repeat{0}>\\overline\s*\{{\d+\}})?|\.(?P<only{0}>\\overline\s*\{{\d+\}}))?"
+_DECIMALS = r"(?:\.(?P<decimals{0}>\d+)(?P<repeat{0}>REPEAT)?|\.(?P<only{0}>REPEAT))?".replace(
+    "REPEAT", r"(?:\\(?:overline|bar)\s*+(?:\{{\d+\}}|\d)|\\dot\s*+\{{?\d\}}?(?:\d*\\dot\s*+\{{?\d\}}?)?)"
+)
 
 
 def _number(at_top: bool) -> str:
     """At the top level of an answer a comma may group digits; between brackets it separates."""
     comma = "|," if at_top else ""
     name = "T" if at_top else "I"
-    separators = rf",?\\!\s*|\{{,\}}|\\[,;:](?:\\!)?|~|\\\s{comma}"
-    group = rf"\d{{1,3}}(?:(?:{separators})\d{{3}})+(?!\d)|\d{{1,3}}(?:\s\d{{3}})+(?!\s*[/\d])"
+    separators = rf",?\\!\s*+|\{{,\}}|\\[,;:](?:\\!)?|~|\\\s{comma}"
+    groups = f"{{1,{_MAX_GROUPS}}}+"
+    group = rf"\d{{1,3}}(?:(?:{separators})\d{{3}}){groups}(?!\d)|\d{{1,3}}(?:\s\d{{3}}){groups}(?!\s*+[/\d])"
     return rf"(?P<whole{name}>{group}|\d+|(?=\.\d)){_DECIMALS.format(name)}(?P<power{name}>{_SCIENTIFIC})"
 
 
 _TOKENS = r"""
-  (?P<space>(?:\s|~|\\[,;:!\ ]|\\(?:quad|qquad|displaystyle|textstyle|limits|nolimits|thinspace|[bB]igg?[lrm]?|mathstrut
-      |strut|nonumber|large|Large|LARGE|small|huge|tiny|normalsize|scriptstyle)(?![A-Za-z])|\\(?:left|right)(?![A-Za-z])(?:\s*\.(?!\d))?)+)
- |(?P<words>\\(?:text|textbf|textit|textrm|textsf|textnormal|mbox|hbox|mathrm|operatorname|rm)\*?\s*\{(?P<inner>[^{}]*)\})
- |(?P<degree>(?:\^\s*(?:\{\s*\\(?:circ|degree)\s*\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))
-      (?:\s*(?:\\(?:text|mathrm)\s*\{\s*~?\s*)?(?P<scale>[CF])(?![A-Za-z])\}?)?)
+  (?P<space>(?:\s|~|\\[,;:!\ ]|\\hspace\*?\s*+\{[^{}]*\}|\\(?:quad|qquad|displaystyle|textstyle|limits|nolimits
+      |thinspace|[bB]igg?[lrm]?|mathstrut|strut|nonumber|large|Large|LARGE|small|huge|tiny|normalsize|scriptstyle)(?![A-Za-z])
+      |\\(?:left|right)(?![A-Za-z])(?:\s*+\.(?!\d))?)+)
+ |(?P<words>\\(?:text|textbf|textit|textrm|textsf|textnormal|mbox|hbox|mathrm|operatorname|rm)\*?\s*+\{(?P<inner>[^{}]*)\})
+ |(?P<degree>(?:\^\s*+(?:\{\s*+\\(?:circ|degree)\s*+\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))
+      (?:\s*+(?:\\(?:text|mathrm)\s*+\{\s*+~?\s*+)?(?P<scale>[CF])(?![A-Za-z])\}?)?)
  |(?P<style>\\(?:mathbf|mathit|mathsf|mathcal|mathscr|boldsymbol|bm|vec|hat|underline|overrightarrow|boxed|fbox|bf|it
-      |pmb)(?![A-Za-z])\*?|\\(?:textcolor|color)\s*\{[^{}]*\})
- |(?P<matrix>\\begin\s*\{(?:[pbvBV]?matrix|smallmatrix|array)\}(?:\s*\{[lcr|\s]*\})?)
- |(?P<end>\\end\s*\{[A-Za-z]+\})
- |(?P<reals>\\(?:mathbb|mathbf|Bbb)\s*\{?\s*[RZNQC]\s*\}?)
+      |pmb)(?![A-Za-z])\*?|\\(?:textcolor|color)\s*+\{[^{}]*\})
+ |(?P<matrix>\\begin\s*+\{(?:[pbvBV]?matrix|smallmatrix|array)\}(?:\s*+\{[lcr|\s]*\})?)
+ |(?P<end>\\end\s*+\{[A-Za-z]+\})
+ |(?P<reals>\\(?:mathbb|mathbf|Bbb)\s*+\{?\s*+[RZNQC]\s*+\}?)
  |(?P<command>\\[A-Za-z]+)
  |(?P<escaped>\\.)
  |(?P<number>NUMBER)
@@ -48,8 +55,13 @@ _OPENING = frozenset(("(", "[", "\\{", "begin", "begindet", "langle"))
 _CLOSING = frozenset((")", "]", "\\}", "end", "rangle"))
 
 
-def tokens_of(text: str, letters_are_units: bool = False) -> tuple[list[Token], bool]:
+UnitLetters = Literal["none", "spaced", "all"]
+
+
+def tokens_of(text: str, unit_letters: UnitLetters = "none") -> tuple[list[Token], bool]:
     """The tokens of an answer, and whether it carries a dollar sign as currency.
+
+    unit_letters: whether a lone letter such as m is a unit behind a number, `spaced` only behind a blank.
 
     Raises ParseError for characters that no mathematics uses, and OutOfBoundsError where there is too much of it.
     """
@@ -77,7 +89,7 @@ def tokens_of(text: str, letters_are_units: bool = False) -> tuple[list[Token], 
             add_text(tokens, match["inner"], spaced, lambda part: tokens_of(part)[0])
         elif match["word"] is not None:
             word = match["word"]
-            if letters_are_units and word in UNIT_LETTERS and spaced and tokens and tokens[-1].kind in ("number", "}"):
+            if word in UNIT_LETTERS and _takes_unit(tokens, spaced, unit_letters):
                 tokens.append(Token("label", word))
             else:
                 add_word(tokens, word, spaced)
@@ -100,6 +112,9 @@ def tokens_of(text: str, letters_are_units: bool = False) -> tuple[list[Token], 
                 continue
             if sign == "$":
                 continue
+            if sign == "Omega" and _takes_unit(tokens, spaced, unit_letters):
+                tokens.append(Token("label", "ohm"))
+                continue
             depth += sign in _OPENING
             depth -= sign in _CLOSING
             tokens.append(named_token(sign, spaced))
@@ -107,6 +122,11 @@ def tokens_of(text: str, letters_are_units: bool = False) -> tuple[list[Token], 
         if len(tokens) > MAX_NODES:
             raise OutOfBoundsError(f"more than {MAX_NODES} tokens")
     return merged_labels(tokens), currency
+
+
+def _takes_unit(tokens: list[Token], spaced: bool, unit_letters: UnitLetters) -> bool:
+    allowed = unit_letters == "all" or (unit_letters == "spaced" and spaced)
+    return allowed and bool(tokens) and tokens[-1].kind in ("number", "}")
 
 
 def _num(match: re.Match[str], name: str) -> Num:

@@ -14,6 +14,8 @@ from groupwise.rewards.maths.tree import Const, Node, Num, Op, Var
 
 _local = threading.local()
 _MAX_ANGLE_BITS = 80
+# The first gamma function at a precision makes its table, whose time grows with the cube of the precision.
+_MAX_GAMMA_BITS = 300
 POINTS = 6
 _RANGES = ((0.15, 0.95), (1.1, 3.2), (2.3, 9.1), (-0.9, -0.1), (-4.7, -1.2), (-2.0, 5.0))
 
@@ -46,7 +48,7 @@ class Numeric:
         self.bits = bits
         self.point = point
         self.budget = budget
-        self.cost = 1 + bits // 400
+        self.cost = 1 + bits // 400 + (bits // 1500) ** 2
         self.highest = self.lowest = 0
 
     def value(self, node: Node) -> Any:
@@ -131,11 +133,14 @@ class Numeric:
 
     def _factorial(self, name: str, x: list[Any]) -> Any:
         """Of integers exactly, of a variable by the gamma function."""
+        x = [self._real(value) for value in x]
         if any(abs(value) > MAX_FACTORIAL for value in x):
             raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
         if all(self.mp.isint(value) and value >= 0 for value in x):
-            integers = [int(value.real) for value in x]
+            integers = [int(value) for value in x]
             return self.mp.mpf(math.factorial(integers[0]) if name == "factorial" else math.comb(*integers))
+        if self.bits > _MAX_GAMMA_BITS:
+            raise OutOfBoundsError("a factorial at a high precision")
         self.budget.spend(300 * self.cost)
         return self.mp.gamma(x[0] + 1) if name == "factorial" else self.mp.binomial(x[0], x[1])
 
@@ -178,7 +183,7 @@ class Numeric:
 
     def _real(self, x: Any) -> Any:
         if not self._is_real(x):
-            raise UndefinedError("an order of complex numbers")
+            raise UndefinedError("a complex number where only a real one has a meaning")
         return x.real
 
     def is_real(self, x: Any) -> bool:

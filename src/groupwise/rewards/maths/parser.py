@@ -4,30 +4,32 @@ import re
 from fractions import Fraction
 
 from groupwise.rewards.maths.bounds import OutOfBoundsError, ParseError
+from groupwise.rewards.maths.congruences import congruence
 from groupwise.rewards.maths.expression import ExpressionParser
-from groupwise.rewards.maths.lexer import tokens_of
+from groupwise.rewards.maths.lexer import UnitLetters, tokens_of
 from groupwise.rewards.maths.tree import Based, Chain, Clock, Const, Items, Node, Num, Op, Quantity, Text, Var
 from groupwise.rewards.maths.units import CELSIUS, DEGREE, DOLLAR, FAHRENHEIT, SCALES, Unit, unit_of
-from groupwise.rewards.maths.words import number_of, plain_words
+from groupwise.rewards.maths.words import exact_words, is_prose, number_of, plain_words
 
 _CLOCK = re.compile(
-    r"\s*(?:\\text\s*\{)?\s*([0-2]?\d)\s*:\s*([0-5]\d)(?::([0-5]\d))?(?:\s|~|\\[, ;])*"
-    r"(?:(?:\\(?:text|mathrm|mbox)\s*\{)?(?:\s|~)*([ap])\.?\s*m\.?\s*\}?)?\s*\}?\s*",
+    r"\s*+(?:\\text\s*+\{)?\s*+([0-2]?\d)\s*+:\s*+([0-5]\d)(?::([0-5]\d))?(?:\s|~|\\[, ;])*+"
+    r"(?:(?:\\(?:text|mathrm|mbox)\s*+\{)?(?:\s|~)*+([ap])\.?\s*+m\.?\s*+\}?)?\s*+\}?\s*+",
     re.IGNORECASE,
 )
 _HOUR = re.compile(
-    r"\s*(?:\\text\s*\{)?\s*(1[0-2]|0?[1-9])(?:\s|~|\\[, ;])*"
-    r"(?:\\(?:text|mathrm|mbox)\s*\{)?(?:\s|~)*([ap])\.?\s*m\.?\s*\}?\s*",
+    r"\s*+(?:\\text\s*+\{)?\s*+(1[0-2]|0?[1-9])(?:\s|~|\\[, ;])*+"
+    r"(?:\\(?:text|mathrm|mbox)\s*+\{)?(?:\s|~)*+([ap])\.?\s*+m\.?\s*+\}?\s*+",
     re.IGNORECASE,
 )
 _BASED = re.compile(
-    r"\s*\(?\s*(?:\\text\s*\{)?([0-9A-Za-z]{1,200}|[0-9]{1,3}(?:(?:,|\{,\})[0-9]{3}){1,50})\}?\s*\)?\s*"
-    r"(?:_\s*(?:\{\s*)?(?:\\(?:text|mathrm)\s*\{\s*)?|(?:\\text\s*\{)?\s*(?:\(?in\s+)?base[\s-]*)(?:(\d{1,2})|([a-z]{3,8}))\s*[})]*\s*",
+    r"\s*+\(?\s*+(?:\\text\s*+\{)?([0-9A-Za-z]{1,200}|[0-9]{1,3}(?:(?:,|\{,\})[0-9]{3}){1,50})\}?\s*+\)?\s*+"
+    r"(?:_\s*+(?:\{\s*+)?(?:\\(?:text|mathrm)\s*+\{\s*+)?|(?:\\text\s*+\{)?\s*+(?:\(?in\s++)?base[\s-]*+)(?:(\d{1,2})|([a-z]{3,8}))\s*+[})]*+\s*+",
 )
+_THIN = re.compile(r"(?<=\d)\\[,!;:]\s?(?=\d)")
 _BASE_NAMES = "two three four five six seven eight nine ten eleven twelve"
 _BASES = {name: base for base, name in enumerate(_BASE_NAMES.split(), start=2)} | {"sixteen": 16}
 _NAMED_SETS = dict.fromkeys(("all real numbers", "all reals", "real numbers", "all real x"), "reals") | dict.fromkeys(
-    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "empty"), "empty"
+    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "empty", "none"), "empty"
 )
 _WORD = re.compile(r"[^\W\d_]{2}")
 _RELATIONS = frozenset(("=", "<", ">", "<=", ">=", "!=", "~", "in", "notin", ":"))
@@ -35,21 +37,23 @@ _DEGREES = frozenset(("degree", "celsius", "fahrenheit"))
 _SETS = {"cup": "union", "cap": "intersection", "setminus": "difference"}
 
 
-def parse(text: str, letters_are_units: bool = False) -> Node:
-    """The tree of an answer; Text where it is words. letters_are_units: a lone `m` behind a number is metres.
+def parse(text: str, unit_letters: UnitLetters = "none") -> Node:
+    """The tree of an answer; Text where it is words. unit_letters: whether a lone `m` behind a number is metres.
 
     Raises ParseError for what is neither, OutOfBoundsError for what is too large to be read.
     """
     special = _special(text)
     if special is not None:
         return special
+    if len(text) == 3 and (number := number_of(text.lower())) is not None:
+        return Num(Fraction(number))
     try:
-        tokens, currency = tokens_of(text, letters_are_units)
+        tokens, currency = tokens_of(text, unit_letters)
         node = AnswerParser(tokens).answer()
         return Quantity(node, DOLLAR) if currency and isinstance(node, Num | Op) else node
     except ParseError:
         if _WORD.search(text):
-            return in_words(plain_words(text))
+            return in_words(plain_words(text)) if is_prose(text) else Text(exact_words(text))
         raise
     except RecursionError as error:
         raise OutOfBoundsError("nested too deep") from error
@@ -72,7 +76,7 @@ def _special(text: str) -> Node | None:
         return Clock(int(clock[1]), int(clock[2]), int(clock[3] or 0), half and half + "m")
     if text.rstrip(" }").lower().endswith(("m", "m.")) and (hour := _HOUR.fullmatch(text)) is not None:
         return Clock(int(hour[1]), 0, 0, hour[2].lower() + "m")
-    if ("_" in text or "base" in text) and (based := _BASED.fullmatch(text)) is not None:
+    if ("_" in text or "base" in text) and (based := _BASED.fullmatch(_THIN.sub("", text))) is not None:
         base = int(based[2]) if based[2] else _BASES.get(based[3], 0)
         digits = based[1].replace("{,}", "").replace(",", "").upper()
         if 2 <= base <= 36 and all(int(c, 36) < base for c in digits):
@@ -129,6 +133,11 @@ class AnswerParser(ExpressionParser):
             if relation == "=" and self.kind == "~":
                 self.take()
             sides.append(self.set_expression())
+        if self.named("pmod"):
+            if set(relations) - {"="}:
+                raise ParseError("a modulus behind an inequality")
+            self.take()
+            return congruence(sides, self.script())
         if not relations:
             return sides[0]
         if set(relations) == {":"}:
@@ -195,6 +204,8 @@ class AnswerParser(ExpressionParser):
             scaled: Node = Op("mul", (node, Num(Fraction(SCALES[words[0].lower()]))))
             rest = unit_of(" ".join(words[1:]))
             return scaled if rest is None else Quantity(scaled, rest)
+        if isinstance(node, Num) and number_of(plain_words(found.text)) == node.value:
+            return node
         unit_found: Unit | None = found.unit or unit_of(found.text)
         if unit_found is None:
             raise ParseError(f"no unit: {found.text!r}")

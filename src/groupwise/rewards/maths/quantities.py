@@ -10,6 +10,7 @@ from groupwise.rewards.maths.tree import Const, Items, Node, Num, Op, Quantity, 
 from groupwise.rewards.maths.units import Unit
 
 _ANGLE, _RADIAN = (("angle", 1),), (("radian", 1),)
+_PERCENT = frozenset(("percent",))
 _PRODUCTS = frozenset(("div", "mul"))
 _RADIANS_PER_DEGREE = Op("div", (Const("pi"), Num(Fraction(180))))
 
@@ -92,7 +93,7 @@ def same_percent(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) 
 def _percentage(node: Node) -> Node | None:
     """The number of percents; None for what is no percentage."""
     if isinstance(node, Op) and node.name == "percent":
-        return node.args[0]
+        return None if contains(node.args[0], _PERCENT) else node.args[0]
     if isinstance(node, Op) and node.name == "neg":
         inner = _percentage(node.args[0])
         return None if inner is None else Op("neg", (inner,))

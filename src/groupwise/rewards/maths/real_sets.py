@@ -66,6 +66,8 @@ def _set(node: Node, budget: Budget) -> RealSet:
     if node.kind in _INTERVALS and len(node.items) == 2:
         low = _bound(node.items[0], 1 if node.kind[0] == "(" else -1, budget)
         high = _bound(node.items[1], -1 if node.kind[1] in ")[" else 1, budget)
+        if low.key() >= high.key():
+            raise ParseError("bounds that are not in order are no interval")
         return _united([(low, high)])
     if node.kind == "{}":
         return _united([(_bound(item, -1, budget), _bound(item, 1, budget)) for item in node.items])

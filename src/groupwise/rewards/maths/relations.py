@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from groupwise.rewards.maths.bounds import Budget, OutOfBoundsError, UndefinedError
+from groupwise.rewards.maths.bounds import Budget, UndefinedError
 from groupwise.rewards.maths.exact import PRIME, exact, modular
-from groupwise.rewards.maths.numeric import POINTS, Numeric, as_fraction
+from groupwise.rewards.maths.numeric import Numeric, as_fraction
 from groupwise.rewards.maths.policy import MathsPolicy
 from groupwise.rewards.maths.scalars import decimal_form, is_rounding, same_value
-from groupwise.rewards.maths.tree import Chain, Const, Items, Node, Num, Op, Quantity, Var, variables
+from groupwise.rewards.maths.tree import Chain, Items, Node, Num, Op, Quantity, Var, variables
 from groupwise.rewards.maths.vocabulary import FUNCTION_LETTERS
 
 _EQUAL = frozenset(("=", "~"))
@@ -54,7 +54,8 @@ def assignment(node: Node) -> tuple[Node, Node] | None:
 def stated_value(chain: Chain, policy: MathsPolicy, budget: Budget, is_gold: bool) -> Node | None:
     """The value that a chain of equalities ends in; None where it states none, or contradicts itself as 7 = 8 does.
 
-    A reference answer such as 2x + 4y - 3 = 0 states no value; an answer a + b = 7 does, but 2x = 10 is to be solved.
+    A reference answer such as 2x + 4y - 3 = 0 states no value; an answer a + b = 7 does, but 2x = 10 and xy = 0 are to
+    be solved.
     """
     named = assignment(chain)
     if named is not None:
@@ -72,7 +73,7 @@ def stated_value(chain: Chain, policy: MathsPolicy, budget: Budget, is_gold: boo
             return None
     if len(chain.sides) == 2 and not variables(last):
         left = chain.sides[0]
-        if _is_linear(left, budget) or (last == Num(Fraction(0)) and isinstance(left, Op) and left.name == "add"):
+        if _is_linear(left, budget) or (last == Num(Fraction(0)) and variables(left)):
             return None
     return last
 
@@ -90,64 +91,6 @@ def _is_linear(node: Node, budget: Budget) -> bool:
     if first is None or second is None or third is None:
         return False
     return (third - second - second + first) % PRIME == 0
-
-
-def same_equation(answer: Chain, gold: Chain, budget: Budget) -> bool:
-    """Whether two equations are the same up to a factor that is not zero."""
-    a, g = _difference(answer), _difference(gold)
-    if a is None or g is None:
-        return False
-    if not variables(a) or not variables(g):
-        return False
-    modular_verdict = _same_ratio_modular(a, g, budget)
-    return _same_ratio_numeric(a, g, budget) if modular_verdict is None else modular_verdict
-
-
-def _difference(chain: Chain) -> Node | None:
-    if len(chain.sides) != 2 or chain.relations[0] not in _EQUAL:
-        return None
-    left, right = chain.sides
-    if not all(isinstance(side, Op | Var | Const) or hasattr(side, "decimals") for side in (left, right)):
-        return None
-    return Op("add", (left, Op("neg", (right,))))
-
-
-def _same_ratio_modular(a: Node, g: Node, budget: Budget) -> bool | None:
-    pairs: list[tuple[int, int]] = []
-    for point in range(5):
-        try:
-            left, right = modular(a, point, budget), modular(g, point, budget)
-        except UndefinedError:
-            continue
-        if left is None or right is None:
-            return None
-        if not left or not right:
-            return False
-        pairs.append((left, right))
-        if len(pairs) == 3:
-            break
-    if len(pairs) < 2:
-        return None
-    first = pairs[0]
-    return all((left * first[1] - right * first[0]) % PRIME == 0 for left, right in pairs[1:])
-
-
-def _same_ratio_numeric(a: Node, g: Node, budget: Budget) -> bool:
-    ratios = []
-    for point in range(POINTS):
-        numeric = Numeric(200, point, budget)
-        try:
-            left, right = numeric.value(a), numeric.value(g)
-            if not numeric.is_real(left) or not numeric.is_real(right):
-                continue
-            if abs(left) < 2**-100 or abs(right) < 2**-100:
-                return False
-            ratios.append(left / right)
-        except (UndefinedError, ZeroDivisionError):
-            continue
-    if len(ratios) < 2:
-        raise OutOfBoundsError("no point at which both have a value")
-    return all(abs(ratio - ratios[0]) <= abs(ratios[0]) * Fraction(1, 2**100).__float__() for ratio in ratios)
 
 
 def approximated(chain: Chain, budget: Budget) -> Node | None:

@@ -7,10 +7,12 @@ from groupwise.rewards.maths.bounds import Budget, OutOfBoundsError, UndefinedEr
 from groupwise.rewards.maths.exact import PRIME, bits_of, exact, modular
 from groupwise.rewards.maths.numeric import POINTS, Numeric, as_fraction
 from groupwise.rewards.maths.policy import MathsPolicy
-from groupwise.rewards.maths.tree import Const, Node, Num, Op, children, variables
+from groupwise.rewards.maths.tree import Const, Node, Num, Op, children, contains, variables
 
-_FIRST_BITS, _MORE_BITS, _MAX_BITS = 200, 520, 12_000
+_FIRST_BITS, _MORE_BITS, _MAX_BITS = 260, 520, 12_000
+_FIRST_SPAN = 100
 _IMAGINARY = Const("i")
+_ABSOLUTE = frozenset(("abs",))
 
 
 def infinite(node: Node) -> int:
@@ -89,8 +91,13 @@ def _power_of_ten(node: Node) -> int | None:
     return sign * exponent.value.numerator
 
 
-def rounded(answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathsPolicy, budget: Budget) -> bool:
-    """Whether one is a decimal that is near enough to the other, as the policy says."""
+def rounded(
+    answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathsPolicy, budget: Budget, is_exact: bool = True
+) -> bool:
+    """Whether one is a decimal that is near enough to the other, as the policy says.
+
+    is_exact: a and g are the values themselves, and not near ones of irrational numbers.
+    """
     decimals = decimal_form(answer), decimal_form(gold)
     if decimals == (None, None):
         return False
@@ -101,9 +108,19 @@ def rounded(answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathsPol
     if not policy.correct_digits:
         return False
     return any(
-        decimal is not None and decimal.digits >= policy.correct_digits and is_rounding(decimal, other)
+        decimal is not None
+        and decimal.digits >= policy.correct_digits
+        and not (is_exact and _terminates(other))
+        and is_rounding(decimal, other)
         for decimal, other in zip(decimals, (g, a), strict=True)
     )
+
+
+def _terminates(value: Fraction) -> bool:
+    """Whether a number is itself a decimal, which then has no other one beside it."""
+    rest = value.denominator
+    rest >>= (rest & -rest).bit_length() - 1
+    return pow(5, rest.bit_length(), rest) == 0 if rest > 1 else True
 
 
 def is_rounding(decimal: Num, exact_value: Fraction) -> bool:
@@ -156,8 +173,24 @@ def _close(a: Any, g: Any, numeric: Numeric) -> bool:
         return True
     mp = numeric.mp
     scale = max(int(mp.mag(value)) if value else -(1 << 30) for value in (a, g))
-    top = max(scale, numeric.highest if numeric.highest > 0 else scale)
+    top = max(scale, numeric.highest)
     return int(mp.mag(difference)) < top - numeric.bits + 60
+
+
+def _again(answer: Node, gold: Node, first: Numeric, budget: Budget) -> tuple[Any, Any, Numeric]:
+    """Both values at a precision at which cancellation leaves enough bits to tell them apart.
+
+    Raises UndefinedError where a part grows with the precision, as tan(pi/2) does: it is a pole, and what was lost
+    there could hide any difference.
+    """
+    bits = _MORE_BITS + 2 * (first.highest - first.lowest)
+    if bits > _MAX_BITS:
+        raise OutOfBoundsError("numbers of too different sizes")
+    more = Numeric(bits, first.point, budget)
+    a, g = more.value(answer), more.value(gold)
+    if more.highest > first.highest + _FIRST_SPAN:
+        raise UndefinedError("division by zero")
+    return a, g, more
 
 
 def _same_number(
@@ -168,7 +201,7 @@ def _same_number(
     method = "real" if first.is_real(a) and first.is_real(g) else "complex"
     if decimal_form(answer) or decimal_form(gold):
         left, right = as_fraction(a), as_fraction(g)
-        near = left is not None and right is not None and rounded(answer, gold, left, right, policy, budget)
+        near = left is not None and right is not None and rounded(answer, gold, left, right, policy, budget, False)
         if near:
             return True, "rounded"
     if known_different:
@@ -176,22 +209,24 @@ def _same_number(
     scale = max(abs(a), abs(g))
     if abs(a - g) > scale / 2**60 and not _close(a, g, first):
         return False, method
-    bits = _MORE_BITS + 2 * (first.highest - first.lowest)
-    if bits > _MAX_BITS:
-        raise OutOfBoundsError("numbers of too different sizes")
-    more = Numeric(bits, 0, budget)
-    a, g = more.value(answer), more.value(gold)
+    a, g, more = _again(answer, gold, first, budget)
     return _close(a, g, more), method
 
 
 def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
-    """Comparison at fixed real points where both are real; at any points where they are real nowhere."""
+    """Comparison at fixed real points where both are real; at any points where they are real nowhere.
+
+    Where one alone has an absolute value, as ln |x| and ln x, they also have to be real at the same points.
+    """
     imaginary = _has_imaginary(answer) or _has_imaginary(gold)
+    same_domain = contains(answer, _ABSOLUTE) == contains(gold, _ABSOLUTE)
     agreed, complex_agreed, complex_differed = 0, 0, 0
     for point in range(POINTS):
         numeric = Numeric(_FIRST_BITS, point, budget)
         try:
             a, g = numeric.value(answer), numeric.value(gold)
+            if numeric.highest - numeric.lowest > _FIRST_SPAN:
+                a, g, numeric = _again(answer, gold, numeric, budget)
         except UndefinedError:
             continue
         close = _close(a, g, numeric)
@@ -204,7 +239,7 @@ def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
         else:
             complex_differed += 1
     if agreed >= 2:
-        return True
+        return same_domain or not complex_differed
     if complex_agreed + agreed >= 2:
         return not complex_differed
     if complex_differed:

@@ -89,10 +89,14 @@ _POWERS = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _FILLERS = frozenset(("*", "\\cdot", "{", "}", "(", ")", "of", "a", "an", "the", "each", "'", "total"))
 SCALES = {
     "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12,
+    "lakh": 10**5, "crore": 10**7,
 }  # fmt: skip
 # A value in front of such a word is not just named: 5 or so, 5 halves.
-_CHANGES = """or and not no than least most to maybe if but is are never halves half thirds third fourths fourth fifths
-sixths sevenths eighths ninths tenths hundredths factorial minus plus times wrong incorrect false"""
+_CHANGES = """or and not no than least most to maybe if but is are never unless until halves half thirds third fourths
+fourth fifths sixths sevenths eighths ninths tenths hundredths thousandths factorial minus plus times over point more
+less wrong incorrect false negative doubled tripled halved twice thrice double triple ish odd something between versus
+zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundreds thousands
+millions billions dozens instead rather except excluding unknown undefined infinity"""
 _NO_UNITS = frozenset(_CHANGES.split()) | frozenset(SCALES)
 _PART = re.compile(r"[A-Za-z]+|\^|-?\d+|/|\*|[{}()]|\\cdot|'")
 

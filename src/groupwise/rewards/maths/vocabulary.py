@@ -7,7 +7,7 @@ def _names(text: str) -> frozenset[str]:
 
 FUNCTIONS = _names(
     """sin cos tan cot sec csc arcsin arccos arctan arccot asin acos atan sinh cosh tanh ln log lg exp sqrt abs max min
-    gcd lcm mod det floor ceil"""
+    gcd lcm cis mod det floor ceil"""
 )
 GREEK = _names(
     """pi alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau

@@ -4,13 +4,20 @@ import re
 
 _COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|operatorname|displaystyle|rm|bf|boxed)\b\*?")
 _DROPPED = re.compile(r"[\\${}~*\"'`_()\[\]]+")
+_FORMULA = re.compile(r"\\[A-Za-z{}|]|[\^_=<>+|\[\]]")
+_MARKUP = re.compile(r"[$~*`]|(?<!\\)[{}]")
+_SPACE_ALONE = re.compile(r"\s+")
+_LONE_BLANKS = re.compile(r"(?<![A-Za-z0-9]) | (?![A-Za-z0-9])")
 _SPACE = re.compile(r"[\s,;:.!?-]+")
-_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\w)")
+_ARTICLE = re.compile(r"^(?:the|an?)\s++(?=\w)")
 _OPTION = re.compile(
-    r"(?:option|choice|answer)?\s*[(\[]?\s*([A-J])\s*[)\]]?(?:\s*[.:)]\s*\S.*|\s*[.:]?)",
+    r"(?:(?:the\s++)?(?:(?:final|correct)\s++)?(?:option|choice|answer)\s*+(?:is\b|:)?:?)?\s*+[(\[]?\s*+([A-J])\s*+[)\]]?(?:\s*+[.:)]\s*+\S.*|\s*+[.:]?)",
     re.IGNORECASE | re.DOTALL,
 )
-_OTHER_OPTION = re.compile(r"(?<!\w)[A-J]\)")
+_OTHER_OPTION = re.compile(
+    r"(?<!\w)(?:[A-J]\s*+[.):]|[a-j]\))(?=\s*+\S)|\b(?:or|wrong|not|incorrect)\b[^A-J]{0,40}+[A-J](?!\w)"
+    r"|[.;,/|:)]\s*+\(?[A-J]\)?\s*+\.?\s*+$"
+)
 _MONTH_NAMES = "january february march april may june july august september october november december"
 _MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES.split(), start=1)}
 _MONTHS |= {name[:3]: i for name, i in _MONTHS.items()} | {"sept": 9}
@@ -22,13 +29,23 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _NUMBERS = {name: i for i, name in enumerate(_UNITS_AND_TEENS.split())}
 _NUMBERS |= {name: 10 * i for i, name in enumerate(_TENS.split(), start=2)}
 _YEAR = re.compile(r"\d{4}")
-_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th)")
 
 
 def plain_words(text: str) -> str:
     """Words as they are compared: lower case, no markup, single spaces, no article in front."""
     bare = _DROPPED.sub(" ", _COMMAND.sub(" ", text))
     return _ARTICLE.sub("", _SPACE.sub(" ", bare).strip().casefold())
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text has words and punctuation alone, so that brackets and case mean little."""
+    return not _FORMULA.search(_COMMAND.sub(" ", text))
+
+
+def exact_words(text: str) -> str:
+    """Words with formulas among them as they are compared: letter by letter, without markup."""
+    return _LONE_BLANKS.sub("", _SPACE_ALONE.sub(" ", _MARKUP.sub(" ", _COMMAND.sub(" ", text)))).strip(" .")
 
 
 def option_of(text: str, is_answer: bool = False) -> str:
