@@ -53,7 +53,7 @@ def test_one_verdict_a_line_in_order(run: Run) -> None:
         ("a", "correct", 1.0),
         ("b", "wrong", 0.0),
         ("c", "no_answer", 0.0),
-        ("7", "gold_bad", None),
+        (7, "gold_bad", None),
     ]
     assert [verdict["extracted"] for verdict in found] == ["1/2", "3", "", ""]
     assert all(verdict["ms"] >= 0 and isinstance(verdict["flags"], list) for verdict in found)
@@ -173,7 +173,7 @@ def test_a_row_may_say_that_it_was_cut_off_or_began_in_the_reasoning() -> None:
     rows = [Row(1, columns), Row(2, {**columns, "opened": True})]
     results = list(grade_rows(rows, MathsPolicy()))
     assert [result.verdict and result.verdict.status for result in results] == ["correct", "no_answer"]
-    assert [result.id for result in results] == ["1", "2"]
+    assert [result.id for result in results] == [1, 2]
 
 
 def test_it_starts_in_less_than_a_second_and_imports_no_framework(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ SHOWN_DISAGREEMENTS = 10
 
 
 class Graded(NamedTuple):
-    """A row with its verdict, or with the reason why it could not be graded.
+    """A row with its verdict, or with the reason why it could not be graded. `id` is as it stands in the row.
 
     `expected` is the column of that name where it is true or false: whether the row should be accepted.
     """
 
     number: int
-    id: str
+    id: Any
     verdict: Verdict | None
     gold: str = ""
     expected: bool | None = None
@@ -46,7 +46,7 @@ def grade_rows(rows: Iterable[Row], policy: MathsPolicy) -> Iterator[Graded]:
     """One result for each row, in order. `id` is the row's number where there is no such column."""
     for row in rows:
         fault = row.error or _fault(row.columns)
-        name = str(row.columns.get("id", row.number))
+        name = row.columns.get("id", row.number)
         if fault:
             yield Graded(row.number, name, None, error=fault)
             continue
