@@ -5,14 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-quick lint types format seeds model
+.PHONY: demo test test-all test-quick lint types format seeds model
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not slow and not gpu"
-	$(BIN)/python -m pytest -m "slow and not gpu"
+	$(BIN)/python -m pytest -m "slow and not gpu and not exhaustive"
+
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not gpu"
 
 test-quick: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "not slow and not gpu"

@@ -57,7 +57,7 @@ def test_which_rows_can_be_read(path: Path, count: int, calls: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [HUMANEVAL, MBPP])
+@pytest.mark.parametrize("path", [HUMANEVAL, pytest.param(MBPP, marks=pytest.mark.exhaustive)])
 def test_solutions_pass_and_stubs_fail(path: Path, sandbox: Sandbox) -> None:
     def judged(row: dict[str, Any]) -> list[str]:
         tests = code_tests_of(row)

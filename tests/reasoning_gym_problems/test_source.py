@@ -178,6 +178,7 @@ def test_judges_agree(name: str) -> None:
 
 @needs_gym
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(JUDGES))
 def test_all_judges_agree(name: str) -> None:
     agreement(name, 3 if name in SLOW else 10)
