@@ -157,12 +157,13 @@ def run(variant: str, seed: int) -> dict[str, Any]:
     """Train one variant with one seed, unless it is done already; its measures in shares."""
     folder = FOLDER / f"{list(VARIANTS).index(variant):02d}-{seed}"
     result = folder.with_suffix(".json")
-    stated = {"variant": variant, "arguments": arguments_of(variant), "seed": seed}
+    arguments = arguments_of(variant)
+    stated = {"variant": variant, "arguments": arguments, "seed": seed}
     if result.is_file() and json.loads(result.read_text())["stated"] == stated:
         measures: dict[str, Any] = json.loads(result.read_text())["measures"]
         return measures
     subprocess.run(["rm", "-rf", str(folder)], check=True)
-    command = [sys.executable, "-m", "groupwise", "train", *stated["arguments"]]  # type: ignore[misc]
+    command = [sys.executable, "-m", "groupwise", "train", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, f"run.seed={seed}", f"run.output={folder}"], capture_output=True, text=True, env=environment

@@ -1,6 +1,7 @@
 """Properties: spellings of one value are equal, neighbours are not, and no text can break or stall the grader."""
 
 import re
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -80,7 +81,7 @@ def test_no_text_earns_an_unrelated_number(mode: str, text: str, opened: bool, t
     policy = MathsPolicy.model_validate({"answer": mode})
     for written in (text, boxed(text), f"#### {text}", f"<answer>{text}</answer>", f"The answer is {text}"):
         response = Response((), written, truncated, opened)
-        took = cpu_milliseconds(lambda response=response: grade(response, UNRELATED, policy), MOST_MILLISECONDS)  # type: ignore[misc]
+        took = cpu_milliseconds(partial(grade, response, UNRELATED, policy), MOST_MILLISECONDS)
         assert took < MOST_MILLISECONDS
         assert grade(response, UNRELATED, policy).status in ("wrong", "no_answer", "undecided")
 

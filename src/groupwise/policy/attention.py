@@ -43,7 +43,8 @@ def _attention(
     if softcap is not None or s_aux is not None:
         raise RuntimeError("this architecture uses soft-capped scores or attention sinks, which are not supported")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return plan.attend(int(module.layer_idx), query, key, value, scale), None  # type: ignore[arg-type]
+    layer: Any = module.layer_idx
+    return plan.attend(int(layer), query, key, value, scale), None
 
 
 AttentionInterface.register(IMPLEMENTATION, _attention)

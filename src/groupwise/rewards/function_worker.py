@@ -92,7 +92,8 @@ def find(path: str) -> Callable[..., Any]:
         value = getattr(value, part)
     if not callable(value):
         raise LoadError(f"{path} is not a function but {type(value).__name__}")
-    return value  # type: ignore[no-any-return]
+    function: Callable[..., Any] = value
+    return function
 
 
 def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:

@@ -1,10 +1,12 @@
 """Sampling in the trainer's own process: each prompt once per group, a preallocated cache, finished rows leave."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from groupwise.policy.attention import Block
 from groupwise.policy.load import Policy
@@ -171,5 +173,6 @@ class InProcessEngine:
 
 def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:
     """Float32 logits of hidden states."""
-    logits: Tensor = model.get_output_embeddings()(hidden)  # type: ignore[operator]
+    head = cast(PreTrainedModel, model).get_output_embeddings()
+    logits: Tensor = head(hidden)
     return logits.float()

@@ -1,6 +1,7 @@
 """Walks through expressions of the test language."""
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ class ReturnError(Exception):
         self.value = value
 
 
-class Expressions:
+class Expressions(ABC):
     """Works out values from a syntax tree, up to a budget of work that all its calls share.
 
     Everything raises one of FAULTS where that is not possible.
@@ -37,9 +38,9 @@ class Expressions:
         self._draws = fresh_draws()
         self._depth = 0
 
+    @abstractmethod
     def execute(self, statements: Sequence[ast.stmt], names: Names) -> None:
         """Carries out statements, which may change `names`."""
-        raise NotImplementedError
 
     def evaluate(self, node: ast.expr, names: Names) -> Any:
         """The value of an expression."""

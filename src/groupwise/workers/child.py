@@ -6,6 +6,7 @@ loaded, so that whatever the target prints goes to standard error and cannot dis
 """
 
 import importlib
+import io
 import json
 import os
 import resource
@@ -110,8 +111,8 @@ def _take_channels() -> tuple[int, int]:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     return requests, responses
 
 

@@ -1,5 +1,6 @@
 """Functions, roots, fractions and other commands, with their arguments."""
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 
 from groupwise.rewards.maths.bounds import ParseError
@@ -10,44 +11,44 @@ from groupwise.rewards.maths.tree import Const, Node, Num, Op, Var
 from groupwise.rewards.maths.vocabulary import ALIASES, FUNCTIONS, OF_SEVERAL, TRIGONOMETRIC
 
 
-class FunctionParser(TokenReader):
+class FunctionParser(TokenReader, ABC):
     """Reads what a command takes; what arithmetic is, a subclass says."""
 
+    @abstractmethod
     def sum(self) -> Node:
         """Terms with signs between them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def product(self) -> Node:
         """Factors, with or without a sign between them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def power(self) -> Node:
         """A primary with what is behind it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def signed(self) -> Node:
         """A factor that may carry a sign."""
-        raise NotImplementedError
 
+    @abstractmethod
     def implicit(self) -> bool:
         """Whether a factor follows without a sign."""
-        raise NotImplementedError
 
+    @abstractmethod
     def primary(self) -> Node:
         """A number, a variable, a group, a function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def items(self) -> list[Node]:
         """Several parts between commas."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bracketed(self, opening: str) -> Node:
         """What stands in brackets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matrix(self) -> Node:
         """A matrix."""
-        raise NotImplementedError
 
     def command(self, name: str) -> Node:
         """A LaTeX command or a named function."""

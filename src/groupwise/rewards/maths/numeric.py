@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from mpmath.ctx_mp import MPContext  # type: ignore[import-untyped]
+from mpmath.ctx_mp import MPContext
 
 from groupwise.rewards.maths.bounds import MAX_BITS, MAX_FACTORIAL, Budget, OutOfBoundsError, UndefinedError
 from groupwise.rewards.maths.tree import Const, Node, Num, Op, Var

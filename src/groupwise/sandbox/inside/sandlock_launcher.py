@@ -9,7 +9,7 @@ import signal
 import sys
 
 sys.path.append(sys.argv[1])
-from sandlock import ExitReason, Sandbox  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from sandlock import ExitReason, Sandbox
 
 process = Sandbox(**json.loads(sys.argv[2])).popen(sys.argv[3:])
 result = process.wait()
