@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from groupwise.code_tests import CallTest, CodeTests
 from groupwise.config import TrainConfig
@@ -15,6 +16,7 @@ from groupwise.errors import DataError
 from groupwise.objective.metric import Metric
 from groupwise.policy.load import Policy, load_policy
 from groupwise.policy.prompt import Prompt
+from groupwise.policy.score import Scores
 from groupwise.rewards.types import Response, Score, Verdict
 from groupwise.rollout.engine import Completion, FinishReason
 from groupwise.tasks.arithmetic import arithmetic_problem
@@ -24,7 +26,9 @@ from groupwise.train.collect import Collected, passes_filter
 from groupwise.train.grade import Grader
 from groupwise.train.graded import GradedGroup, GradingError, correctness_score, graded_group
 from groupwise.train.judges import Judges
+from groupwise.train.micro_batch import TrainGroup, TrainSequence, to_micro_batch
 from groupwise.train.rollout_metrics import rollout_metrics
+from groupwise.train.update import domain_metrics
 from groupwise.train.world import World
 
 UNKNOWN = Score(math.nan, "error", "it broke")
@@ -318,3 +322,33 @@ def test_a_question_that_is_copied_is_no_answer_to_generated_arithmetic(policy: 
     # The same question from a file is judged by the options.
     plain = Problem("p", problem.messages, problem.answer)
     assert graded_by(policy, config_of(), [rf"\boxed{{{copied}}}"], plain).kept_right.tolist() == [True]
+
+
+def test_a_division_that_is_copied_is_no_answer_either(policy: Policy) -> None:
+    division = Problem("p", (Message("user", "Compute 56 / 8."),), "7", judge="number")
+    texts = [r"\boxed{56/8}", r"\boxed{\frac{56}{8}}", r"\boxed{7}"]
+    assert graded_by(policy, config_of(), texts, division).kept_right.tolist() == [False, False, True]
+
+
+def test_each_domain_is_measured_on_its_own_trained_tokens() -> None:
+    """Two domains of two answers with 2 and 1 tokens; the first answer of maths is not trained, code has no KL."""
+    groups = [
+        TrainGroup(np.array([1]), (sequence(2, trained=False), sequence(1)), kl_coefficient=0.5, domain="math"),
+        TrainGroup(np.array([1]), (sequence(2), sequence(1)), domain="code"),
+    ]
+    micro = to_micro_batch(groups, torch.device("cpu"))
+    new_N, entropies_N = torch.tensor([-1.0, -1, -1, -2, -2, -2]), torch.tensor([9.0, 9, 1, 2, 3, 4])
+    metrics = domain_metrics(groups, Scores(new_N, entropies_N, entropies_N), micro)
+    entropies = {name: metrics[f"domain/{name}/policy/entropy_at_temperature_1"] for name in ("math", "code")}
+    assert {name: (float(m.value), float(m.weight)) for name, m in entropies.items()} == {
+        "math": (1, 1),
+        "code": (3, 3),
+    }
+    # The reference says -1.5 where the policy says -1.
+    assert float(metrics["domain/math/policy/kl_ref_k1"].value) == 0.5
+    assert "domain/code/policy/kl_ref_k1" not in metrics
+
+
+def sequence(tokens: int, trained: bool = True) -> TrainSequence:
+    logps = np.full(tokens, -1.0, dtype=np.float32)
+    return TrainSequence(np.arange(tokens), 1.0, logps, logps, trained=trained, ref_logps=logps - 0.5)
