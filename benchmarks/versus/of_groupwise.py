@@ -143,10 +143,10 @@ class ScheduledEngine:
 
     def draw(self, logits_BV: torch.Tensor, uniform_B: torch.Tensor, sampling: SamplingParams) -> Any:
         """What the engine draws, but for the ends."""
-        token_B, logp_B, logps_BV = self._draw(logits_BV, uniform_B % 2.0, sampling)
+        token_B, logp_B, kept_BV = self._draw(logits_BV, uniform_B % 2.0, sampling)
         wanted_B = torch.where(uniform_B >= 2.0, EOS, torch.where(token_B == EOS, STAND_IN, token_B))
         logp_B = logp_B + (logits_BV.gather(1, torch.stack([wanted_B, token_B], 1)) @ torch.tensor([1.0, -1.0]))
-        return wanted_B, logp_B, logps_BV
+        return wanted_B, logp_B, kept_BV
 
 
 class IdGrader(Grader):
