@@ -1,13 +1,13 @@
-"""groupwise beside TRL on the same work: `python benchmarks/versus_trl.py --trl-python PATH [--size 1.5m …] [--json FILE]`.
+"""groupwise beside TRL on the same work: `python benchmarks/versus_trl.py --trl-python PATH [--size 1.5m]`.
 
 Each trainer runs in processes of its own, in turn (A B A B), from the same random weights, with the same prompts, the
 same lengths of answers and the same settings; PATH is the Python of an environment with TRL. The lengths are forced
 by one schedule: row i of a step ends with the token that the schedule says and never before (TRL: a logits processor;
 groupwise: versus/of_groupwise.py replaces what was drawn). Every group has signal, so that both train on all answers.
 
-TRL runs without gradient checkpointing, which is slower here, in float32 and with bfloat16 autocast; each trainer's best is the one with
-less CPU time a step. CPU seconds of the process are what to compare on a machine with other work; with one thread they
-are wall time on a free core. The first steps of a process are left out (--warmup).
+TRL runs without gradient checkpointing, which is slower here, in float32 and with bfloat16 autocast; each trainer's
+best is the precision with less CPU time a step. CPU seconds of the process are what to compare on a machine with other
+work; with one thread they are wall time on a free core. The first steps of a process are left out (--warmup).
 """
 
 import argparse

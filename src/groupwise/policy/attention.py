@@ -159,9 +159,7 @@ class SharedPromptAttention:
     completion its first packed position, its tokens, and its prompt.
     """
 
-    def __init__(
-        self, prompts: Block, starts: list[int], lengths: list[int], owners: list[int]
-    ) -> None:
+    def __init__(self, prompts: Block, starts: list[int], lengths: list[int], owners: list[int]) -> None:
         self._prompts = prompts
         device = prompts.row_R.device
         self._buckets = []

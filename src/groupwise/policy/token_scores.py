@@ -17,7 +17,13 @@ class TokenScores(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, head: nn.Module, target_N: Tensor, temperature: float, chunk: int
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        head: nn.Module,
+        target_N: Tensor,
+        temperature: float,
+        chunk: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         parts = []
         softmax_NV = None

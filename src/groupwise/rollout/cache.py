@@ -19,10 +19,12 @@ class _Grid:
     """The standing rows by prompt, as many places for each prompt as the largest group needs.
 
     row_of_place_PR: a row for every place, any one where there is none; place_of_row_A: where each row stands.
+    as_they_stand: rows and places are the same.
     """
 
     row_of_place_PR: Tensor
     place_of_row_A: Tensor
+    as_they_stand: bool
 
     @staticmethod
     def of(prompt_A: Tensor, prompts: int) -> "_Grid":
@@ -38,20 +40,21 @@ class _Grid:
         place_of_row_A[order_A] = place_A
         row_of_place = torch.zeros(prompts * width, dtype=torch.int64, device=prompt_A.device)
         row_of_place[place_A] = order_A
-        return _Grid(row_of_place.view(prompts, width), place_of_row_A)
+        same = len(row_of_place) == rows and bool((order_A[1:] > order_A[:-1]).all())
+        return _Grid(row_of_place.view(prompts, width), place_of_row_A, same)
 
     def spread(self, rows_AKRX: Tensor) -> Tensor:
         """(A, K, r, X) of the rows to (P, K, places · r, X)."""
         prompts, width = self.row_of_place_PR.shape
         _, heads, repeats, last = rows_AKRX.shape
-        placed = rows_AKRX.index_select(0, self.row_of_place_PR.view(-1))
+        placed = rows_AKRX if self.as_they_stand else rows_AKRX.index_select(0, self.row_of_place_PR.view(-1))
         return placed.view(prompts, width, heads, repeats, last).transpose(1, 2).reshape(prompts, heads, -1, last)
 
     def gather(self, placed_PKQX: Tensor, repeats: int) -> Tensor:
         """Back to (A, K, r, X)."""
         prompts, heads, _, last = placed_PKQX.shape
         by_place = placed_PKQX.view(prompts, heads, -1, repeats, last).transpose(1, 2).reshape(-1, heads, repeats, last)
-        return by_place.index_select(0, self.place_of_row_A)
+        return by_place if self.as_they_stand else by_place.index_select(0, self.place_of_row_A)
 
 
 class KVCache:

@@ -5,16 +5,14 @@ of the Llama kind the norms, the rotary embedding and the residual stream are do
 stay calls of the model's own modules, so that whatever replaced them takes part.
 """
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import rms_norm
 from transformers import PreTrainedModel
 
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
-
-Step = Callable[[Tensor, Tensor, KVCache], Tensor]
 
 KNOWN_LAYERS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
 
@@ -22,24 +20,20 @@ KNOWN_LAYERS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer",
 def forward(
     model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention
 ) -> Tensor:
-    """The model's own pass over packed tokens: hidden states, (T, D)."""
-    hidden: Tensor = getattr(model, model.base_model_prefix)(
+    """Hidden states of packed tokens, (T, D)."""
+    backbone = getattr(model, model.base_model_prefix)
+    if isinstance(plan, DecodeAttention):
+        layers = getattr(backbone, "layers", ())
+        if len(layers) and all(type(layer).__name__ in KNOWN_LAYERS for layer in layers):
+            return _llama_step(backbone, ids_T, positions_T, plan.cache)
+    hidden: Tensor = backbone(
         input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
     ).last_hidden_state[0]
     return hidden
 
 
-def step_of(model: PreTrainedModel) -> Step:
-    """The decoding step of this model: (ids_A, positions_A, cache) to hidden states (A, D)."""
-    backbone = getattr(model, model.base_model_prefix)
-    layers = getattr(backbone, "layers", [])
-    if len(layers) and all(type(layer).__name__ in KNOWN_LAYERS for layer in layers):
-        return lambda ids_A, positions_A, cache: _llama_step(backbone, ids_A, positions_A, cache)
-    return lambda ids_A, positions_A, cache: forward(model, ids_A, positions_A, DecodeAttention(cache))
-
-
-def _llama_step(backbone: nn.Module, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
-    """The pass of a Llama-like model (Llama, Mistral, Qwen2, Qwen3) over one new token of each row."""
+def _llama_step(backbone: Any, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
+    """The pass of a Llama-like model over one new token of each row."""
     hidden_AD = backbone.embed_tokens(ids_A)
     cosine, sine = backbone.rotary_emb(hidden_AD, position_ids=positions_A.unsqueeze(0))
     half = cosine.shape[-1] // 2
@@ -66,5 +60,5 @@ def _llama_step(backbone: nn.Module, ids_A: Tensor, positions_A: Tensor, cache: 
     return _norm(backbone.norm, hidden_AD)
 
 
-def _norm(norm: nn.Module, values: Tensor) -> Tensor:
+def _norm(norm: Any, values: Tensor) -> Tensor:
     return rms_norm(values, norm.weight.shape, norm.weight, norm.variance_epsilon)

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from groupwise.policy.attention import Block
 from groupwise.policy.load import Policy
-from groupwise.rollout.cache import KVCache, PrefillAttention
-from groupwise.rollout.decoder import forward, step_of
-from groupwise.rollout.engine import Completion, KeptSets, SampleRequest, SamplingParams
+from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
+from groupwise.rollout.decoder import forward
+from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
 from groupwise.rollout.queue import Queue
+from groupwise.rollout.rows import Record, Rows
 from groupwise.rollout.sampling import draw, uniforms
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
@@ -29,6 +30,7 @@ class InProcessEngine:
         self._policy = policy
         self._model = policy.sampling_copy()
         self._batch_sequences = batch_sequences
+        self._divided: dict[int, Tensor] = {}
         self.version = 0
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
@@ -68,119 +70,78 @@ class InProcessEngine:
     ) -> Iterator[tuple[int, list[Completion]]]:
         device = self._policy.device
         queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
-        rows = min(self._batch_sequences, queue.sequences)
-        cache = KVCache(rows, queue.longest, device)
-        step = step_of(self._model)
-        stops = torch.tensor(sampling.stop_ids, device=device)
+        record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
+        self._divided = {}
+        count = min(self._batch_sequences, queue.sequences)
+        rows = Rows(count, queue.longest, device)
+        cache = KVCache(count, queue.longest, device)
+        decode = DecodeAttention(cache)
         recorder = KeptRecorder()
-
-        tokens_BT = torch.zeros(queue.sequences, queue.longest + 1, dtype=torch.int64, device=device)
-        logps_BT = torch.zeros(queue.sequences, queue.longest + 1, dtype=torch.float32, device=device)
-        stopped_B = torch.zeros(queue.sequences, dtype=torch.bool, device=device)
-        length_B = queue.limit_B.clone()
-        # Of the rows that stand in the cache: the sequence of each, how many tokens it has, whether it has not ended.
-        sequence_A = torch.full((rows,), -1, dtype=torch.int64, device=device)
-        position_A = torch.zeros(rows, dtype=torch.int64, device=device)
-        running_A = torch.zeros(rows, dtype=torch.bool, device=device)
-        uniform_AT = torch.zeros(rows, queue.longest + 1, dtype=torch.float64, device=device)
+        unrecorded: list[None] = [None] * queue.sequences
         logits_AV = torch.empty(0, device=device)
-        first_logits: dict[int, Tensor] = {}
         running = 0
         while running or queue.waiting:
-            if queue.waiting and running < REFILL_BELOW * rows:
-                free_A = (~running_A).nonzero().squeeze(1)[: queue.waiting]
-                begun_A, continued_A = queue.take(len(free_A)), sequence_A[running_A]
-                sequence_A[free_A] = begun_A
-                first_logits |= self._prefill(queue, cache, begun_A, continued_A)
-                requests_A = queue.requests_of(begun_A)
-                new_AV = torch.stack([first_logits[request] for request in requests_A])
-                # Only the last request can have further samples that begin later.
-                first_logits = {requests_A[-1]: first_logits[requests_A[-1]]}
-                logits_AV = new_AV if len(new_AV) == rows else logits_AV.index_copy(0, free_A, new_AV)
-                cache.begin(free_A, queue.place_of(sequence_A))
-                position_A[free_A] = 0
-                running_A[free_A] = True
-                uniform_AT[free_A, :-1] = uniforms(queue.seeds(begun_A), queue.longest).to(device)
-                running = int(running_A.sum())
+            if queue.waiting and running < REFILL_BELOW * count:
+                free_A = (~rows.running_A).nonzero().squeeze(1)[: queue.waiting]
+                begun = queue.take(len(free_A))
+                first_AV = self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A])
+                logits_AV = first_AV if len(free_A) == count else logits_AV.index_copy(0, free_A, first_AV)
+                rows.begin(free_A, begun, uniforms(queue.seeds(begun), queue.longest))
+                cache.begin(free_A, queue.place_of(rows.sequence_A))
+                running = int(rows.running_A.sum())
 
-            uniform_A = uniform_AT.gather(1, position_A.unsqueeze(1)).squeeze(1)
-            token_A, logp_A, kept_AV = draw(logits_AV, uniform_A, sampling)
+            token_A, logp_A, kept_AV = draw(logits_AV, rows.uniform(), sampling)
             if kept_AV is not None:
-                recorder.record(sequence_A[running_A], kept_AV[running_A])
-            # What a row draws after its end lands behind it.
-            tokens_BT[sequence_A, position_A] = token_A
-            logps_BT[sequence_A, position_A] = logp_A
-            position_A = (position_A + 1).clamp_(max=queue.longest)
-            stopping_A = (token_A.unsqueeze(1) == stops).any(dim=1) & running_A
-            stopped = sequence_A[stopping_A]
-            length_B[stopped] = position_A[stopping_A]
-            stopped_B[stopped] = True
-            ended_A = running_A & (length_B[sequence_A] <= position_A)
-            running_A = running_A & ~ended_A
-            before, running = running, int(running_A.sum())
-            if running < before:
-                for request in queue.finish(sequence_A[ended_A]):
-                    if not sampling.record_kept:
-                        yield request, self._completions(queue.sequences_of(request), tokens_BT, logps_BT, length_B, stopped_B, [])
+                recorder.record(rows.sequence_A[rows.running_A], kept_AV[rows.running_A])
+            ended = record.add(rows, token_A, logp_A)
+            running -= len(ended)
+            for request in queue.finish(ended):
+                if not sampling.record_kept:
+                    yield request, record.completions(queue.sequences_of(request), self.version, unrecorded)
             if running == 0:
                 continue
-            if not queue.waiting and running < COMPACT_BELOW * len(sequence_A):
-                kept = running_A.nonzero().squeeze(1)
-                sequence_A, token_A, position_A = sequence_A[kept], token_A[kept], position_A[kept]
-                running_A, uniform_AT = running_A[kept], uniform_AT[kept]
-                cache.keep(kept, queue.stay(sequence_A), queue.place_of(sequence_A))
+            if not queue.waiting and running < COMPACT_BELOW * len(rows.sequence_A):
+                kept = rows.running_A.nonzero().squeeze(1)
+                rows.keep(kept)
+                token_A = token_A[kept]
+                cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
             cache.advance()
-            hidden_AD = step(token_A, queue.prompt_length(sequence_A) + position_A - 1, cache)
-            logits_AV = policy_logits(self._model, hidden_AD)
+            positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
+            logits_AV = policy_logits(self._model, self._forward(token_A, positions_A, decode))
 
         if sampling.record_kept:
-            kept_B = recorder.sets(length_B.tolist())
-            for request in range(len(requests)):
-                if requests[request].seeds:
-                    yield request, self._completions(queue.sequences_of(request), tokens_BT, logps_BT, length_B, stopped_B, kept_B)
+            kept_B = recorder.sets(record.length_B.tolist())
+            for request, asked in enumerate(requests):
+                if asked.seeds:
+                    yield request, record.completions(queue.sequences_of(request), self.version, kept_B)
 
-    def _prefill(self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor) -> dict[int, Tensor]:
-        """Prompts of the sequences that begin take the places of those that no sequence continues any more.
+    def _prefill(self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor) -> Tensor:
+        """The logits that each sequence begins with, (begun, V).
 
-        Returns:
-            The logits after each new prompt, by request.
+        The prompts of these sequences go to the cache, in place of those that no sequence continues any more.
         """
         device = self._policy.device
         kept_P = queue.stay(continued)
-        requests = queue.enter(begun)
-        new = [queue.prompt_ids(request) for request in requests]
-        lengths = [len(ids) for ids in new]
+        new = queue.enter(begun)
+        prompts = [queue.prompt_ids(request) for request in new]
+        lengths = [len(ids) for ids in prompts]
         starts = np.cumsum([0, *lengths])[:-1].tolist()
         block = Block.of_runs(starts, lengths, device)
         cache.change_prompts(kept_P, block)
-        if not new:
-            return {}
-        ids_T = torch.from_numpy(np.concatenate(new)).to(device)
-        positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
-        hidden_TD = forward(self._model, ids_T, positions_T, PrefillAttention(block, cache))
-        last = torch.tensor(starts, device=device) + block.lengths - 1
-        return dict(zip(requests, policy_logits(self._model, hidden_TD[last]), strict=True))
+        first = dict(self._divided)
+        if new:
+            ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
+            positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
+            hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache))
+            last_P = torch.tensor(starts, device=device) + block.lengths - 1
+            first |= dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
+        requests = queue.requests_of(begun)
+        # Only the last request can have further sequences that begin later.
+        self._divided = {requests[-1]: first[requests[-1]]}
+        return torch.stack([first[request] for request in requests])
 
-    def _completions(
-        self,
-        sequences: Tensor,
-        tokens_BT: Tensor,
-        logps_BT: Tensor,
-        length_B: Tensor,
-        stopped_B: Tensor,
-        kept_B: Sequence[KeptSets],
-    ) -> list[Completion]:
-        """The finished sequences of a request."""
-        return [
-            Completion(
-                ids=tokens_BT[b, : (length := int(length_B[b]))].cpu().numpy().copy(),
-                logps=logps_BT[b, :length].cpu().numpy().copy(),
-                finish_reason="stop" if stopped_B[b] else "length",
-                version=self.version,
-                kept=kept_B[b] if kept_B else None,
-            )
-            for b in sequences.tolist()
-        ]
+    def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
+        return forward(self._model, ids_T, positions_T, plan)
 
 
 def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:

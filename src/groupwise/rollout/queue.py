@@ -24,6 +24,7 @@ class Queue:
         self._request_B = torch.repeat_interleave(sizes_R)
         self._prompt_length_B = torch.tensor([len(r.prompt_ids) for r in requests], device=device)[self._request_B]
         self._unfinished_R = sizes_R
+        self._first_R = [0, *sizes_R.cumsum(0).tolist()]
         self._begun = 0
         self.limit_B = (context - self._prompt_length_B).clamp(max=most)
         self.longest = int(self.limit_B.max())
@@ -60,9 +61,9 @@ class Queue:
         """Tokens of the prompts of these sequences."""
         return self._prompt_length_B[sequence_A]
 
-    def sequences_of(self, request: int) -> Tensor:
+    def sequences_of(self, request: int) -> range:
         """All sequences of a request."""
-        return (self._request_B == request).nonzero().squeeze(1)
+        return range(self._first_R[request], self._first_R[request + 1])
 
     def place_of(self, sequence_A: Tensor) -> Tensor:
         """Where in the cache the prompt of each stands; 0 for one that ended, and whose prompt has left."""
