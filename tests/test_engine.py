@@ -406,6 +406,15 @@ def test_waiting_samples_take_the_places_of_those_that_end() -> None:
     assert sum(decoded) < 1.35 * tokens
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (1, 4), (3, 1)])
+def test_groups_of_equal_and_of_unequal_size(architecture: str, sizes: tuple[int, int]) -> None:
+    policy = policy_of(build(architecture), STOPS)
+    asked = requests(sizes, PROMPTS[:2])
+    answers = InProcessEngine(policy, 256).generate(asked, sampling(max_new_tokens=10))
+    torch.testing.assert_close(recorded(answers), scored(policy, asked, answers, 1.0), atol=1e-5, rtol=0)
+
+
 def test_groups_are_handed_out_before_the_last_one_is_complete() -> None:
     policy = policy_of(build("llama"), STOPS)
     seen = count_rows(policy)

@@ -54,7 +54,7 @@ def _llama_step(backbone: Any, ids_A: Tensor, positions_A: Tensor, cache: KVCach
         if hasattr(attention, "q_norm"):
             query_AHD, key_AKD = _norm(attention.q_norm, query_AHD), _norm(attention.k_norm, key_AKD)
         attended_AHD = cache.attend(index, turned(query_AHD), turned(key_AKD), value_AKD, attention.scaling)
-        hidden_AD = hidden_AD + attention.o_proj(attended_AHD.view(len(ids_A), -1))
+        hidden_AD = hidden_AD + attention.o_proj(attended_AHD.reshape(len(ids_A), -1))
         normed_AD = _norm(layer.post_attention_layernorm, hidden_AD)
         hidden_AD = hidden_AD + layer.mlp(normed_AD.unsqueeze(0))[0]
     return _norm(backbone.norm, hidden_AD)
