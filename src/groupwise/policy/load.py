@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
+
+# oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
+# come back, so that they would fill a gigabyte; within one pass the layers share some twenty.
+for _cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, "32")
 
 BUNDLED = "bundled"
 HUB_SECONDS = 5.0
