@@ -21,7 +21,7 @@ from groupwise.rollout.engine import Completion, RolloutEngine, SampleRequest, S
 from groupwise.tasks.stream import epoch_order
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
-from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.grade import GradedGroup, Grader, PendingGroup
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
 
@@ -159,9 +159,9 @@ class IdGrader(Grader):
         made.__dict__.update(vars(grader))
         return made
 
-    def grade(self, *arguments: Any, **named: Any) -> GradedGroup:
+    def result(self, pending: PendingGroup) -> GradedGroup:
         """See `Grader`."""
-        graded = super().grade(*arguments, **named)
+        graded = super().result(pending)
         totals_G = np.array([reward(completion.ids.tolist()) for completion in graded.completions])
         return replace(graded, totals_G=totals_G)
 
@@ -197,7 +197,7 @@ def main(options: dict[str, Any]) -> None:
             "prompt.template=plain",
             f"problems.train={file}",
             "problems.eval_problems=0",
-            "rewards.answer=last_number",
+            "rewards.correctness.maths.answer=last_number",
             f"sampling.max_new_tokens={work.max_new}",
             f"batch.prompts_per_step={work.prompts}",
             f"batch.samples_per_prompt={work.samples}",
@@ -222,7 +222,10 @@ def main(options: dict[str, Any]) -> None:
     loop.update = timed(laps, loop.update)
     loop.checkpoint = lambda _: None
     silent.begin()
-    loop.train(run)
+    try:
+        loop.train(run)
+    finally:
+        prepared.judges.close()
     for step, (sampled, line) in enumerate(zip(silent.steps, folder.metrics.read_text().splitlines(), strict=True)):
         own = prompts[step * work.prompts : (step + 1) * work.prompts]
         sampled["prompt_tokens"] = float(sum(map(len, own)))

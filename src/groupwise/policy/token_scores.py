@@ -10,9 +10,8 @@ class TokenScores(torch.autograd.Function):
     """(logps_N, entropies_N, entropies_at_1_N) of hidden states under a head without bias; only the first has gradient.
 
     The gradient of a log-probability towards its logits is (one-hot - softmax) / temperature. Where all N tokens make
-    one chunk, their softmax waits for the backward pass, which then works in place on it and can run only once; where
-    they make several, the backward pass computes the logits of each chunk again. No other tensor is as wide as the
-    vocabulary.
+    one chunk, their softmax waits for the backward pass, which then works in place on it; where they make several, the
+    backward pass computes the logits of each chunk again. No other tensor is as wide as the vocabulary.
     """
 
     @staticmethod
@@ -68,21 +67,24 @@ def _scores(logits_CV: Tensor, target_C: Tensor, temperature: float) -> tuple[Te
     logits_CV = logits_CV.float()
     at_1_C = None
     if temperature != 1.0:
-        at_1_C = _normalise(logits_CV.clone())[0]
+        at_1_C = _normalise(logits_CV.clone(), target_C)[1]
         logits_CV = logits_CV.div_(temperature)
-    chosen_C = logits_CV.gather(1, target_C.unsqueeze(1)).squeeze(1)
-    entropies_C, logsumexp_C, softmax_CV = _normalise(logits_CV)
+    logps_C, entropies_C, logsumexp_C, softmax_CV = _normalise(logits_CV, target_C)
     at_1_C = entropies_C.clone() if at_1_C is None else at_1_C
-    return chosen_C - logsumexp_C, entropies_C, at_1_C, logsumexp_C, softmax_CV
+    return logps_C, entropies_C, at_1_C, logsumexp_C, softmax_CV
 
 
-def _normalise(logits_CV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Entropy log Z - Σ p·l with l below its maximum, log-sum-exp, and the softmax; overwrites the logits."""
+def _normalise(logits_CV: Tensor, target_C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Log-probability, entropy log Z - Σ p·l, log-sum-exp, and the softmax; overwrites the logits.
+
+    The logits l are taken below their maximum, so that the logarithm of a probability near 1 is not lost in rounding.
+    """
     highest_C1 = logits_CV.amax(dim=1, keepdim=True)
     logits_CV.sub_(highest_C1)
     softmax_CV = logits_CV.exp()
     total_C1 = softmax_CV.sum(dim=1, keepdim=True)
     softmax_CV.div_(total_C1)
     log_total_C = total_C1.log().squeeze(1)
+    logps_C = logits_CV.gather(1, target_C.unsqueeze(1)).squeeze(1) - log_total_C
     mean_C = logits_CV.mul_(softmax_CV).sum(dim=1)
-    return log_total_C - mean_C, highest_C1.squeeze(1) + log_total_C, softmax_CV
+    return logps_C, log_total_C - mean_C, highest_C1.squeeze(1) + log_total_C, softmax_CV

@@ -14,22 +14,52 @@ from transformers import PreTrainedModel
 
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
 
-KNOWN_LAYERS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer")
+# Models of transformers whose pass `_llama_step` repeats: what their classes are called, by the name of their module.
+KNOWN_MODELS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
 
 def forward(
-    model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention
+    model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention, known: bool
 ) -> Tensor:
-    """Hidden states of packed tokens, (T, D)."""
+    """Hidden states of packed tokens, (T, D). known: what `is_known` says of the model."""
     backbone = getattr(model, model.base_model_prefix)
-    if isinstance(plan, DecodeAttention):
-        layers = getattr(backbone, "layers", ())
-        if len(layers) and all(type(layer).__name__ in KNOWN_LAYERS for layer in layers):
-            return _llama_step(backbone, ids_T, positions_T, plan.cache)
+    if known and isinstance(plan, DecodeAttention):
+        return _llama_step(backbone, ids_T, positions_T, plan.cache)
     hidden: Tensor = backbone(
         input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
     ).last_hidden_state[0]
     return hidden
+
+
+def is_known(model: PreTrainedModel) -> bool:
+    """Whether every module whose own forward pass would be passed over is one that `_llama_step` repeats.
+
+    A subclass, a hook, or a forward of the module's own may compute anything, and makes the model unknown.
+    """
+    backbone: Any = getattr(model, model.base_model_prefix)
+    for folder, prefix in KNOWN_MODELS.items():
+        module = f"transformers.models.{folder}.modeling_{folder}"
+        if type(backbone).__module__ == module and type(backbone).__name__ == f"{prefix}Model":
+            break
+    else:
+        return False
+
+    def plain(part: Any, kind: str) -> bool:
+        name = (type(part).__module__, type(part).__qualname__)
+        hooked = part._forward_hooks or part._forward_pre_hooks
+        return name == (module, prefix + kind) and not hooked and "forward" not in vars(part)
+
+    layers = list(backbone.layers)
+    norms = [backbone.norm]
+    for layer in layers:
+        norms += [layer.input_layernorm, layer.post_attention_layernorm]
+        norms += [getattr(layer.self_attn, name) for name in ("q_norm", "k_norm") if hasattr(layer.self_attn, name)]
+    return (
+        len(layers) == backbone.config.num_hidden_layers
+        and plain(backbone, "Model")
+        and all(plain(layer, "DecoderLayer") and plain(layer.self_attn, "Attention") for layer in layers)
+        and all(plain(norm, "RMSNorm") for norm in norms)
+    )
 
 
 def _llama_step(backbone: Any, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:

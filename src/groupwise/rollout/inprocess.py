@@ -9,7 +9,7 @@ from torch import Tensor
 from groupwise.policy.attention import Block
 from groupwise.policy.load import Policy
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
-from groupwise.rollout.decoder import forward
+from groupwise.rollout.decoder import forward, is_known
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
 from groupwise.rollout.queue import Queue
@@ -30,7 +30,6 @@ class InProcessEngine:
         self._policy = policy
         self._model = policy.sampling_copy()
         self._batch_sequences = batch_sequences
-        self._divided: dict[int, Tensor] = {}
         self.version = 0
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
@@ -71,20 +70,24 @@ class InProcessEngine:
         device = self._policy.device
         queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
         record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
-        self._divided = {}
         count = min(self._batch_sequences, queue.sequences)
         rows = Rows(count, queue.longest, device)
         cache = KVCache(count, queue.longest, device)
-        decode = DecodeAttention(cache)
+        decode, known = DecodeAttention(cache), is_known(self._model)
         recorder = KeptRecorder()
         unrecorded: list[None] = [None] * queue.sequences
         logits_AV = torch.empty(0, device=device)
+        divided: dict[int, Tensor] = {}
         running = 0
         while running or queue.waiting:
             if queue.waiting and running < REFILL_BELOW * count:
                 free_A = (~rows.running_A).nonzero().squeeze(1)[: queue.waiting]
                 begun = queue.take(len(free_A))
-                first_AV = self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A])
+                first = divided | self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A], known)
+                requests_of = queue.requests_of(begun)
+                first_AV = torch.stack([first[request] for request in requests_of])
+                # Only the last request can have further sequences that begin later.
+                divided = {requests_of[-1]: first[requests_of[-1]]}
                 logits_AV = first_AV if len(free_A) == count else logits_AV.index_copy(0, free_A, first_AV)
                 rows.begin(free_A, begun, uniforms(queue.seeds(begun), queue.longest))
                 cache.begin(free_A, queue.place_of(rows.sequence_A))
@@ -107,7 +110,7 @@ class InProcessEngine:
                 cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
             cache.advance()
             positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
-            logits_AV = policy_logits(self._model, self._forward(token_A, positions_A, decode))
+            logits_AV = policy_logits(self._model, self._forward(token_A, positions_A, decode, known))
 
         if sampling.record_kept:
             kept_B = recorder.sets(record.length_B.tolist())
@@ -115,10 +118,12 @@ class InProcessEngine:
                 if asked.seeds:
                     yield request, record.completions(queue.sequences_of(request), self.version, kept_B)
 
-    def _prefill(self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor) -> Tensor:
-        """The logits that each sequence begins with, (begun, V).
+    def _prefill(
+        self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, known: bool
+    ) -> dict[int, Tensor]:
+        """The logits behind the prompts that come to the cache, (V) by request.
 
-        The prompts of these sequences go to the cache, in place of those that no sequence continues any more.
+        They are those of the sequences that begin, and take the place of those that no sequence continues any more.
         """
         device = self._policy.device
         kept_P = queue.stay(continued)
@@ -128,20 +133,18 @@ class InProcessEngine:
         starts = np.cumsum([0, *lengths])[:-1].tolist()
         block = Block.of_runs(starts, lengths, device)
         cache.change_prompts(kept_P, block)
-        first = dict(self._divided)
-        if new:
-            ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
-            positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
-            hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache))
-            last_P = torch.tensor(starts, device=device) + block.lengths - 1
-            first |= dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
-        requests = queue.requests_of(begun)
-        # Only the last request can have further sequences that begin later.
-        self._divided = {requests[-1]: first[requests[-1]]}
-        return torch.stack([first[request] for request in requests])
+        if not new:
+            return {}
+        ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
+        positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
+        hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache), known)
+        last_P = torch.tensor(starts, device=device) + block.lengths - 1
+        return dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
 
-    def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
-        return forward(self._model, ids_T, positions_T, plan)
+    def _forward(
+        self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention, known: bool
+    ) -> Tensor:
+        return forward(self._model, ids_T, positions_T, plan, known)
 
 
 def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:

@@ -43,19 +43,19 @@ class Record:
 
     def __init__(self, limit_B: Tensor, longest: int, stop_ids: Sequence[int]) -> None:
         device = limit_B.device
-        # What a row draws after its end lands behind it, at the latest in the last column.
+        # What a row draws after its end lands in the column behind it.
         self._tokens_BT = torch.zeros(len(limit_B), longest + 1, dtype=torch.int64, device=device)
         self._logps_BT = torch.zeros(len(limit_B), longest + 1, dtype=torch.float32, device=device)
         self._stopped_B = torch.zeros(len(limit_B), dtype=torch.bool, device=device)
         self._stops = torch.tensor(stop_ids, device=device)
-        self._longest = longest
         self.length_B = limit_B.clone()
 
     def add(self, rows: Rows, token_A: Tensor, logp_A: Tensor) -> Tensor:
         """The next token of every row; the sequences that it ends."""
         self._tokens_BT[rows.sequence_A, rows.position_A] = token_A
         self._logps_BT[rows.sequence_A, rows.position_A] = logp_A
-        rows.position_A = (rows.position_A + 1).clamp_(max=self._longest)
+        # A row that has ended stays where it is, so that no position is ever outside of the context.
+        rows.position_A = rows.position_A + rows.running_A
         stopping_A = (token_A.unsqueeze(1) == self._stops).any(dim=1) & rows.running_A
         stopped = rows.sequence_A[stopping_A]
         self.length_B[stopped] = rows.position_A[stopping_A]

@@ -80,12 +80,14 @@ def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tupl
     else:
         # Below 1 by more than rounding, the first entry above the target exists and has positive probability.
         target_B1 = uniform_B.unsqueeze(1).clamp(max=LARGEST) * total_B1
-        block_B1 = torch.searchsorted(cumulative_BK, target_B1, right=True)
+        # Logits that are not numbers find no entry; what becomes of them is the trainer's to say.
+        block_B1 = torch.searchsorted(cumulative_BK, target_B1, right=True).clamp_(max=blocks - 1)
         ends_B1 = cumulative_BK.gather(1, block_B1)
         before_B1 = torch.where(block_B1 > 0, cumulative_BK.gather(1, (block_B1 - 1).clamp(min=0)), 0.0)
         inside_BX = mass_BKX.gather(1, block_B1.unsqueeze(2).expand(-1, -1, BLOCK)).squeeze(1).double().cumsum(dim=-1)
         share_B1 = ((target_B1 - before_B1) / (ends_B1 - before_B1)).clamp(max=LARGEST)
-        token_B1 = block_B1 * BLOCK + torch.searchsorted(inside_BX, share_B1 * inside_BX[:, -1:], right=True)
+        inside_B1 = torch.searchsorted(inside_BX, share_B1 * inside_BX[:, -1:], right=True)
+        token_B1 = (block_B1 * BLOCK + inside_B1).clamp_(max=vocabulary - 1)
     logp_B1 = logits_BV.gather(1, token_B1) - highest_B1 - total_B1.log().to(logits_BV.dtype)
     kept_BV = logits_BV > -torch.inf if sampling.record_kept else None
     return token_B1.squeeze(1), logp_B1.squeeze(1), kept_BV

@@ -78,7 +78,8 @@ def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
                 f"domains of the problems are {', '.join(found)}"
             )
     return [
-        f"no problem belongs to the domain {name}: what the section domains says of it has no effect" for name in unknown
+        f"no problem belongs to the domain {name}: what the section domains says of it has no effect"
+        for name in unknown
     ]
 
 
