@@ -6,10 +6,28 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+
+from groupwise.errors import DataError
+from groupwise.sandbox.open import open_sandbox
+from groupwise.sandbox.options import SandboxOptions
+from groupwise.sandbox.sandbox import Sandbox
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """The one that `auto` takes; a test that needs one is skipped where none works."""
+    try:
+        opened = open_sandbox(SandboxOptions())
+    except DataError as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened

@@ -13,7 +13,7 @@ from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.tasks.problem import Message, Problem
 from groupwise.tasks.stream import ProblemStream, generated_stream
 from groupwise.train.collect import Sampler
-from groupwise.train.grade import GradedGroup, graded_group
+from groupwise.train.graded import GradedGroup, graded_group
 
 # What one completion earns: its correctness and its format; None where no reward function can judge it.
 Pay = tuple[float, float] | None

@@ -19,7 +19,8 @@ from groupwise.train.advantages import advantage_metrics, advantages_of, train_g
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.clock import Clock
 from groupwise.train.collect import Collected, Sampler, collect, passes_filter
-from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup
 from groupwise.train.judges import Judges
 from groupwise.train.loop import advance, over_ranks
 from groupwise.train.rollout_metrics import rollout_metrics

@@ -21,7 +21,8 @@ from groupwise.tasks.arithmetic import arithmetic_problem
 from groupwise.tasks.problem import Message, Problem
 from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.grade import GradedGroup, Grader, GradingError, correctness_score, graded_group
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup, GradingError, correctness_score, graded_group
 from groupwise.train.judges import Judges
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.world import World
@@ -123,7 +124,14 @@ def test_too_few_judged_samples_fail_the_group() -> None:
 def test_a_failure_drops_the_group_unless_told_otherwise() -> None:
     group = group_of([1.0, None, 0.0, 0.0], config_of())
     assert group.failed
-    assert group.failures() == ["problems.jsonl:7: correctness: it broke"]
+    (failure,) = group.failures()
+    assert failure == {
+        "problem": "p7",
+        "source": "problems.jsonl:7",
+        "sample": 1,
+        "component": "correctness",
+        "reason": "it broke",
+    }
 
 
 def test_a_failure_can_stop_the_run_and_names_problem_and_reason() -> None:
@@ -241,9 +249,8 @@ def test_a_function_that_raises_does_what_its_option_says(policy: Policy, tmp_pa
     assert group.failed == (on_error == "drop_group")
     assert group.dropped_G.tolist() == ([False, True, False] if on_error == "drop_sample" else [False] * 3)
     (failure,) = group.failures()
-    assert "ValueError" in failure
-    assert "no eights" in failure
-    assert "mine" in failure
+    assert (failure["problem"], failure["sample"], failure["component"]) == ("p", 1, "mine")
+    assert "ValueError: no eights" in failure["reason"]
 
 
 def test_a_function_that_fails_on_a_dry_run_is_refused_before_training(policy: Policy, tmp_path: Path) -> None:

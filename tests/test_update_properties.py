@@ -21,7 +21,7 @@ from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Message, Problem
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.collect import passes_filter
-from groupwise.train.grade import GradedGroup, graded_group
+from groupwise.train.graded import GradedGroup, graded_group
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.update import accumulate_gradient
 from groupwise.train.world import World

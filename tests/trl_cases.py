@@ -18,7 +18,7 @@ from groupwise.rewards.types import Score
 from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Problem
 from groupwise.train.advantages import advantages_of, train_group
-from groupwise.train.grade import GradedGroup, graded_group
+from groupwise.train.graded import GradedGroup, graded_group
 from groupwise.train.micro_batch import TrainGroup, count_step, to_micro_batch
 from groupwise.train.streams import with_selection
 from groupwise.train.update import loss_inputs, objective_of

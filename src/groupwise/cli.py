@@ -75,7 +75,7 @@ def train(
 def evaluate(
     model: Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.")],
     arguments: ConfigArguments = None,
-    problems: Annotated[str, typer.Option(help="`arithmetic`, or a .jsonl, .json or .parquet file.")] = "arithmetic",
+    problems: Annotated[str, typer.Option(help="As in problems.eval: a generated source, or a file.")] = "arithmetic",
     limit: Annotated[int, typer.Option(min=1, help="Problems at most.")] = 512,
     samples: Annotated[int, typer.Option(min=1, help="Samples of each problem; pass@k up to this.")] = 8,
     as_json: Json = False,

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,9 @@ from typing import Any
 import pytest
 
 from groupwise.code_tests import CodeTests
-from groupwise.errors import DataError
 from groupwise.rewards.code import grade_code
 from groupwise.rewards.options import CodeOptions
 from groupwise.rewards.types import Response, Verdict
-from groupwise.sandbox.open import open_sandbox
-from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.sandbox.types import Limits
 from groupwise.tasks.code_questions import code_question
@@ -36,16 +32,6 @@ def rows(path: Path) -> list[dict[str, Any]]:
         pytest.skip(f"no {path.name}")
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    try:
-        opened = open_sandbox(SandboxOptions())
-    except DataError as error:
-        pytest.skip(str(error))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize(("path", "count", "calls"), [(HUMANEVAL, 164, 1531), (MBPP, 427, 1321)])

@@ -1,32 +1,17 @@
 """Verdicts on programs that really run."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from groupwise.code_tests import CallTest, CodeTests, StdinTest
-from groupwise.errors import DataError
 from groupwise.rewards.code import grade_code
 from groupwise.rewards.options import CodeOptions
 from groupwise.rewards.types import Response, Verdict
-from groupwise.sandbox.open import open_sandbox
-from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.sandbox.types import Limits
 
 CALLS = CodeTests(calls=tuple(CallTest((n,), 2 * n) for n in (3, 21, 50)), entry_point="double")
 OUTPUTS = CodeTests(stdin=tuple(StdinTest(f"{n}\n", f"{2 * n}\n") for n in (3, 21)))
 LIMITS = Limits(wall_seconds=3.0, cpu_seconds=2.0)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    try:
-        opened = open_sandbox(SandboxOptions())
-    except DataError as error:
-        pytest.skip(str(error))
-    yield opened
-    opened.close()
 
 
 def grade(sandbox: Sandbox, program: str, tests: CodeTests) -> Verdict:

@@ -13,7 +13,8 @@ from groupwise.policy.load import load_policy
 from groupwise.policy.prompt import PromptRenderer
 from groupwise.rollout.engine import Completion
 from groupwise.tasks.problem import Message, Problem
-from groupwise.train.grade import GradedGroup, Grader, GradingError
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup, GradingError
 from groupwise.train.judges import Judges
 from tests.options.case import ByHand
 

@@ -26,7 +26,7 @@ from groupwise.rollout.cache import KVCache
 from groupwise.tasks.problem import Problem
 from groupwise.train import loop, main, setup, update
 from groupwise.train.collect import Collected, collect
-from groupwise.train.grade import GradedGroup
+from groupwise.train.graded import GradedGroup
 from groupwise.train.loop import Run
 from groupwise.train.measure import measure_all
 from groupwise.train.report import ConsoleReporter

@@ -13,8 +13,6 @@ import pytest
 from groupwise.errors import DataError
 from groupwise.rewards.gym_scorer import GymScorer
 from groupwise.rewards.gym_scorer_worker import harmless
-from groupwise.sandbox.open import open_sandbox
-from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.tasks.problem import Problem
 from groupwise.tasks.reasoning_gym import ROW_KEY, gym_source
@@ -22,16 +20,6 @@ from groupwise.workers import WorkerPool
 from groupwise.workers.sandboxed import launch_in
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is missing")
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    try:
-        opened = open_sandbox(SandboxOptions())
-    except DataError as error:
-        pytest.skip(str(error))
-    with opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -5,23 +5,10 @@ from typing import cast
 
 import pytest
 
-from groupwise.errors import DataError
 from groupwise.sandbox.backend import UnavailableError
-from groupwise.sandbox.open import BACKENDS, open_backend, open_sandbox
+from groupwise.sandbox.open import BACKENDS, open_backend
 from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """The one that `auto` takes."""
-    try:
-        opened = open_sandbox(SandboxOptions())
-    except DataError as error:
-        pytest.skip(str(error))
-    with opened:
-        yield opened
-
 
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in BACKENDS if name not in ("bubblewrap", "none")]
 

@@ -2,26 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from groupwise.errors import DataError
-from groupwise.sandbox.open import open_sandbox
-from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.workers import WorkerPool
 from groupwise.workers.sandboxed import launch_in
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    try:
-        opened = open_sandbox(SandboxOptions())
-    except DataError as error:
-        pytest.skip(str(error))
-    with opened:
-        yield opened
 
 
 def pool(sandbox: Sandbox, timeout_seconds: float = 10.0) -> WorkerPool:

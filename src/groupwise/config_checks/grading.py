@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from groupwise.config import TrainConfig
 from groupwise.config_checks.finding import Finding, error, shown, unused, warning
 from groupwise.config_facts import DOMAIN_OF_GENERATED, trained_domains
+from groupwise.tasks.reasoning_gym import is_gym_source
 
 
 def domains(config: TrainConfig) -> Iterator[Finding]:
@@ -49,10 +50,12 @@ def graders(config: TrainConfig) -> Iterator[Finding]:
 def workers(config: TrainConfig) -> Iterator[Finding]:
     """Options for functions and for a second grader that are not there."""
     tables = config.reward_tables().values()
-    if not any(table.functions for table in tables):
+    second = any(table.correctness.second_grader != "none" for table in tables)
+    scored = any(is_gym_source(source) for source in config.problems.train_sources)
+    if not (any(table.functions for table in tables) or second or scored):
         remedy = "name a function of your own in rewards.functions"
         yield from unused(config, "grading.workers", "rewards.functions={}", remedy)
-    if all(table.correctness.second_grader == "none" for table in tables):
+    if not second:
         because, remedy = "rewards.correctness.second_grader=none", "name a second grader"
         yield from unused(config, "grading.second_grader_seconds", because, remedy)
 

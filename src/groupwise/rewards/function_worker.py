@@ -112,7 +112,7 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
         elif parameter.default is parameter.empty:
             strange.append(parameter.name)
     if strange:
-        instead = [f"{name} is {_ELSEWHERE[name]}" for name in strange if name in _ELSEWHERE]
+        instead = [f"{name} is {told}" for name in strange if (told := _told_as(name))]
         raise LoadError(
             f"{path} wants {', '.join(strange)}, which a reward function is not given. It can take, by name: "
             + "; ".join(f"{name} ({what})" for name, what in ARGUMENTS.items())
@@ -120,6 +120,12 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
             + ". Give any other parameter a default"
         )
     return list(dict.fromkeys(names))
+
+
+def _told_as(name: str) -> str:
+    """What a reward function is given instead of an argument that it names; empty where nobody can tell."""
+    near = difflib.get_close_matches(name, ARGUMENTS, 1)
+    return _ELSEWHERE.get(name, near[0] if near else "")
 
 
 def number(value: Any) -> float:
@@ -213,6 +219,8 @@ def _entry_point(name: str) -> Callable[..., Any]:
 
     known = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     if name not in known:
+        if name.endswith(".py"):
+            raise LoadError(f"{name!r} names a file and no function in it; expected {name}:FUNCTION")
         raise LoadError(
             f"there is no entry point {name!r} in the group {ENTRY_POINTS}; installed packages have "
             f"{', '.join(sorted(known)) or 'none'}. A function of your own reads package.module:function or "

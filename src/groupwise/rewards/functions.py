@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.rewards.options import FunctionOptions
 from groupwise.rewards.samples import SampleInput
@@ -36,7 +36,7 @@ class FunctionScore:
         return f"{name}: problem {self.problem_id}: {self.failure.kind}: {self.failure.message}"
 
 
-class RewardFunction:
+class RewardFunction(Closing):
     """A reward function, ready to be called; close it, or use it as a context manager.
 
     name: of its component. workers: processes, and so the calls at one time. The function is loaded in them, never in
@@ -97,14 +97,6 @@ class RewardFunction:
     def close(self) -> None:
         """End its processes."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _complaint(self, problem_id: str, failure: Failure, count: int) -> str:
         printed = f"\nIt printed:\n{failure.output}" if failure.output else ""

@@ -2,9 +2,8 @@
 
 import math
 from concurrent.futures import CancelledError, Future
-from types import TracebackType
-from typing import Self
 
+from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.rewards.literal import same_literal
 from groupwise.rewards.types import Status, Verdict
@@ -32,7 +31,7 @@ def grade_literal(answer: str, gold: str) -> Verdict:
     return Verdict("correct" if right else "wrong", float(right), answer, "literal")
 
 
-class GymScorer:
+class GymScorer(Closing):
     """Scores answers with the scorers of reasoning-gym; close it, or use it as a context manager.
 
     Several of them evaluate the answer, so that it could run any program: they run inside `sandbox` or not at all.
@@ -76,14 +75,6 @@ class GymScorer:
     def close(self) -> None:
         """End its processes."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _verdict(call: Future[Result], answer: str) -> Verdict:

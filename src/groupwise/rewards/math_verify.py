@@ -3,9 +3,9 @@
 import importlib.util
 import math
 from concurrent.futures import CancelledError, Future
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.rewards.types import Status, Verdict
 from groupwise.workers import Launch, LocalProcess, Result, WorkerPool
@@ -19,7 +19,7 @@ _MODULES = ("math_verify", "latex2sympy2_extended", "antlr4")
 _LIBRARIES_MB = 1024
 
 
-class SecondGrader:
+class SecondGrader(Closing):
     """Compares answers with math-verify; close it, or use it as a context manager.
 
     It parses the text with SymPy, so it runs inside `sandbox` where one is given, otherwise in processes with a limit
@@ -75,14 +75,6 @@ class SecondGrader:
     def close(self) -> None:
         """End its processes."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _verdict(self, call: Future[Result], answer: str) -> Verdict:
         try:

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from groupwise.closing import Closing
 from groupwise.sandbox import values
 from groupwise.sandbox.backend import Backend
 from groupwise.sandbox.broker.expose import blocked
@@ -30,7 +31,7 @@ KILLED_BY_LIMIT = {9: "killed, as for too much CPU time or memory", 24: "CPU tim
 T = TypeVar("T")
 
 
-class Sandbox:
+class Sandbox(Closing):
     """Runs programs that nobody has read. Thread-safe. Close it, or use it as a context manager.
 
     name: of the backend. unsafe: True for `none`, which isolates nothing. limits: of a run that names none of its own.
@@ -121,12 +122,6 @@ class Sandbox:
         while self._running and time.monotonic() < deadline:
             time.sleep(0.002)
         self.broker.close()
-
-    def __enter__(self) -> "Sandbox":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _submit(self, work: Callable[[], T]) -> "Future[T]":
         with self._lock:

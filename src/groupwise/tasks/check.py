@@ -57,9 +57,11 @@ class Report:
         if not self.problems:
             return f"{self.path}: none of {self.rows} rows can be used"
         if self.unusable_share > MOST_UNUSABLE:
+            shorter = any(fault.kind == "prompt" for fault in self.faults)
             return (
                 f"{self.path}: {len(self.faults)} of {self.rows} rows ({100 * self.unusable_share:.1f} %) cannot be "
                 f"used, and more than {100 * MOST_UNUSABLE:g} % are refused; mend or remove them"
+                + (", or lower sampling.max_new_tokens" if shorter else "")
             )
         return ""
 

@@ -26,6 +26,8 @@ def read_rows(path: Path) -> list[Row]:
     """All rows of a file. Raises DataError where it cannot be read as a whole; a broken row carries its own error."""
     name = path.name.lower()
     try:
+        if path.is_dir():
+            raise IsADirectoryError
         if name.endswith(".jsonl"):
             return list(_json_lines(io.BytesIO(path.read_bytes())))
         if name.endswith(".jsonl.gz"):

@@ -18,7 +18,7 @@ from groupwise.objective.advantage import (
 )
 from groupwise.objective.metric import Metric
 from groupwise.rewards.components import paid, weights
-from groupwise.train.grade import GradedGroup
+from groupwise.train.graded import GradedGroup
 from groupwise.train.micro_batch import TrainGroup, TrainSequence
 from groupwise.train.world import World
 

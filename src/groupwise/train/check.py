@@ -13,7 +13,7 @@ from typing import Any
 from groupwise.code_tests import CodeTests
 from groupwise.compose import compose_to_explain
 from groupwise.config import TrainConfig
-from groupwise.errors import DataError
+from groupwise.errors import DataError, UsageError
 from groupwise.policy.prompt import PromptRenderer
 from groupwise.policy.tokenizer import load_tokenizer
 from groupwise.rewards.code import grade_code
@@ -70,9 +70,11 @@ def run_check(file: str, arguments: Sequence[str], held_out: str = "", run_solut
     run_solutions: run the solutions that rows with tests bring, in the sandbox.
 
     Raises:
-        UsageError: for a configuration that cannot be read.
+        UsageError: for a configuration that cannot be read, or a source that is no file.
         DataError: for a file that cannot be read as a whole, a tokenizer that cannot be loaded, or no sandbox.
     """
+    if not is_file(file):
+        raise UsageError(f"'{file}' is generated: there is no file to check")
     config = compose_to_explain(arguments)
     tokenizer, context_tokens = load_tokenizer(config.model.path)
     renderer = PromptRenderer(tokenizer, config.prompt)

@@ -11,7 +11,8 @@ from groupwise.rewards.components import CORRECTNESS
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.stream import ProblemStream
-from groupwise.train.grade import GradedGroup, Grader, PendingGroup
+from groupwise.train.grade import Grader, PendingGroup
+from groupwise.train.graded import GradedGroup
 from groupwise.train.world import World
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the

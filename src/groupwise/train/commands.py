@@ -31,9 +31,12 @@ def evaluate(model: str, problems: str, limit: int, samples: int, arguments: Seq
 
 
 def print_evaluation(result: dict[str, Any]) -> None:
-    """The measurement as a table."""
+    """The measurement as a table, under what is to be said of it."""
+    console = Console()
+    for remark in result["remarks"]:
+        console.print(remark, markup=False, highlight=False, soft_wrap=True)
     title = f"{result['model']} on {result['problems']} problems; 95 % intervals"
-    Console().print(measurement_table(result["measured"], title))
+    console.print(measurement_table(result["measured"], title))
 
 
 def sample(

@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
+from groupwise.closing import Closing
 from groupwise.code_tests import CodeTests
 from groupwise.config import TrainConfig
 from groupwise.errors import DataError
@@ -28,7 +28,7 @@ from groupwise.tasks.problem import Problem
 GraderKind = Literal["maths", "number", "code", "literal", "scorer", "function"]
 
 
-class Judges:
+class Judges(Closing):
     """The graders that a configuration needs. Workers start when they are first asked, and end with `close`."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -129,14 +129,6 @@ class Judges:
         self._functions.clear()
         self._sandbox = self._threads = self._second = self._scorer = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
     def _samples(self) -> int:
         return self._config.batch.samples_per_prompt
@@ -150,10 +142,13 @@ class Judges:
 
     def _code_sandbox(self) -> Sandbox:
         if self._sandbox is None:
-            self._sandbox = self._open.enter_context(open_sandbox(self._config.sandbox))
             parallel = self._config.sandbox.parallel or os.cpu_count() or 1
-            self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="code")
-            self._open.callback(self._threads.shutdown, wait=True, cancel_futures=True)
+            threads = ThreadPoolExecutor(parallel, thread_name_prefix="code")
+            # Closed in reverse: nothing new begins, what runs is killed, and then its threads are at their end.
+            self._open.callback(threads.shutdown, wait=True)
+            self._sandbox = self._open.enter_context(open_sandbox(self._config.sandbox))
+            self._open.callback(threads.shutdown, wait=False, cancel_futures=True)
+            self._threads = threads
         return self._sandbox
 
     def _second_grader(self) -> SecondGrader:

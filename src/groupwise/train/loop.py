@@ -16,10 +16,10 @@ from groupwise.train.advantages import Advantages, advantage_metrics, advantages
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.clock import Clock
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
-from groupwise.train.grade import GradingError
+from groupwise.train.graded import GradingError
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.judges import Judges
-from groupwise.train.measure import measure_all
+from groupwise.train.measure import UnmeasuredError, measure_all
 from groupwise.train.reference import fingerprint_weights, refresh
 from groupwise.train.report import Reporter
 from groupwise.train.rollout_metrics import rollout_metrics, with_spreads
@@ -98,9 +98,12 @@ def train(run: Run) -> bool:
         except Interrupted:
             checkpoint(run)
             return False
-        except GradingError:
+        except GradingError as error:
             checkpoint(run)
-            raise
+            raise GradingError(
+                f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Mend the cause, and go on "
+                f"with: groupwise train --resume {run.folder.path}"
+            ) from error
     return True
 
 
@@ -171,7 +174,11 @@ def is_due(step: int, every: int) -> bool:
 
 def eval_fields(run: Run) -> dict[str, float]:
     """Measurements on held-out problems in the middle of a run, as fields of the metrics."""
-    measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config)
+    try:
+        measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config)
+    except UnmeasuredError as error:
+        run.reporter.note(f"not measured after step {run.state.step}: {error}")
+        return {}
     return {f"eval/{way}/accuracy": measurement.accuracy.value for way, measurement in measured.items()}
 
 
@@ -189,7 +196,10 @@ def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: A
         run.folder.log(line)
         run.reporter.step(line)
         for failure in failures[:SHOWN_FAILURES]:
-            run.reporter.note(f"not judged at step {line['step']}: {failure}")
+            where = failure["source"] or failure["problem"]
+            run.reporter.note(
+                f"not judged at step {line['step']}: {where}: {failure['component']}: {failure['reason']}"
+            )
         if len(failures) > SHOWN_FAILURES:
             run.reporter.note(f"and {len(failures) - SHOWN_FAILURES} more, all in {run.folder.failures.name}")
         run.folder.log_failures(line["step"], failures)

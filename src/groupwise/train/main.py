@@ -16,7 +16,7 @@ from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
 from groupwise.train.files import folder_aside, remove_tree
 from groupwise.train.loop import Run, train
-from groupwise.train.measure import Measurement, measure_all
+from groupwise.train.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.train.reference import fingerprint_weights
 from groupwise.train.report import ConsoleReporter
 from groupwise.train.run_folder import RunFolder
@@ -133,8 +133,11 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
     before: dict[str, Measurement] = {}
     if run.eval_problems:
         reporter.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
-        after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
-        before = _measure_initial(run, reporter)
+        try:
+            after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
+            before = _measure_initial(run, reporter)
+        except UnmeasuredError as error:
+            reporter.note(f"not measured: {error}")
     return {
         "groupwise": __version__,
         "run": str(run.folder.path),

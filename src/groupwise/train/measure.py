@@ -13,7 +13,12 @@ from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParam
 from groupwise.rollout.sampling import derive_seed
 from groupwise.tasks.problem import Problem
 from groupwise.train.estimate import Estimate, estimate_share, pass_at_k
-from groupwise.train.grade import GradedGroup, Grader
+from groupwise.train.grade import Grader
+from groupwise.train.graded import GradedGroup
+
+
+class UnmeasuredError(DataError):
+    """Nothing that a policy answered could be judged."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,11 @@ def measure(
     seed: int,
 ) -> Measurement:
     """Sample every problem and grade. The seeds depend on (seed, problem, sample) alone: two policies are compared
-    on the same random numbers."""
+    on the same random numbers.
+
+    Raises:
+        UnmeasuredError: if no answer could be judged.
+    """
     prompts = [renderer.render(problem.messages) for problem in problems]
     requests = [
         SampleRequest(prompt.ids, tuple(derive_seed(seed, "measure", problem.id, g) for g in range(samples_per_prompt)))
@@ -65,7 +74,11 @@ def measure(
     groups = [grader.result(pending[index]) for index in range(len(problems))]
     judged = [group for group in groups if not group.failed and not group.dropped_G.any()]
     if not judged:
-        raise DataError(f"no answer to any of {len(problems)} problems could be judged; {groups[0].failures()[:1]}")
+        first = groups[0].failures()[0]
+        raise UnmeasuredError(
+            f"no answer to any of {len(problems)} problems could be judged; the first, to {first['source']}: "
+            f"{first['reason']}"
+        )
     return summarise(judged, sampling.temperature)
 
 
@@ -115,7 +128,11 @@ def measure_all(
     """Greedy and sampled at the training temperature, and both again with `<think>` forced, where the model has it.
 
     Forcing shows what of a gain is better reasoning and what is only reasoning more often.
+
+    Raises:
+        UnmeasuredError: if no answer could be judged.
     """
+    grader = grader.for_measuring()
     stop_ids, longest = policy.stop_ids, config.sampling.max_new_tokens
     greedy = SamplingParams(temperature=0.0, max_new_tokens=longest, stop_ids=stop_ids)
     sampled = SamplingParams(temperature=config.sampling.temperature, max_new_tokens=longest, stop_ids=stop_ids)

@@ -1,5 +1,6 @@
 """What a person sees of a run: a live panel on a terminal, plain lines elsewhere."""
 
+import re
 import time
 from collections import deque
 from typing import Any, Protocol
@@ -18,6 +19,12 @@ from groupwise.policy.prompt import Prompt
 
 # The panel shows means over this many steps: single steps of a few groups are too noisy to read.
 WINDOW_STEPS = 10
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _visible(control: re.Match[str]) -> str:
+    return f"\\x{ord(control[0]):02x}"
 
 
 class Reporter(Protocol):
@@ -49,8 +56,9 @@ class ConsoleReporter:
 
     def note(self, text: str) -> None:
         """See `Reporter`."""
-        # What stands in square brackets, of a prompt or of an equation, is text and no markup.
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+        # What stands in square brackets, of a prompt or of an equation, is text and no markup. What a program prints
+        # may hold commands to the terminal.
+        self._console.print(_CONTROL.sub(_visible, text), highlight=False, soft_wrap=True, markup=False)
 
     def plan(
         self, config: TrainConfig, policy: Policy, problems: str, eval_problems: int, longest_prompt: int, first: Prompt

@@ -10,7 +10,7 @@ from groupwise.config import TrainConfig
 from groupwise.objective.metric import Metric
 from groupwise.rewards.components import CORRECTNESS, payments
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.grade import GradedGroup
+from groupwise.train.graded import GradedGroup
 
 # One array over the judged completions of each group; groups may differ in their number.
 Ragged = Sequence[NDArray[np.float64]]

@@ -76,9 +76,9 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def log_failures(self, step: int, failures: Iterable[str]) -> None:
+    def log_failures(self, step: int, failures: Iterable[dict[str, Any]]) -> None:
         """Append what rewards could not judge at a step."""
-        text = "".join(json.dumps({"step": step, "failure": f}, ensure_ascii=False) + "\n" for f in failures)
+        text = "".join(json.dumps({"step": step, **failure}, ensure_ascii=False) + "\n" for failure in failures)
         if text:
             with self.failures.open("a", encoding="utf-8") as file:
                 file.write(text)

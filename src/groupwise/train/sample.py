@@ -21,25 +21,31 @@ from groupwise.train.threads import choose_threads
 
 
 def evaluate(config: TrainConfig) -> dict[str, Any]:
-    """Measure the configured model on the configured held-out problems."""
+    """Measure the configured model on the configured held-out problems.
+
+    `remarks` are for people: which rows are left out, and where programs run.
+    """
     files = read_files(config.problems, config.problems.eval_sources)
     policy = load_policy(config.model.path, config.model.compute_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
-    usable, _ = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
     problems = eval_problems(config.problems, usable)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     with Judges(config) as judges:
-        judges.check(problems, policy.tokenizer.encode)
+        remarks += judges.check(problems, policy.tokenizer.encode)
         grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
         measured = measure_all(policy, engine, grader, problems, config)
+        sandbox = judges.sandbox_name
     return {
         "model": policy.name,
         "problems": len(problems),
         "threads": threads.threads,
+        "sandbox": sandbox,
+        "remarks": remarks,
         "measured": {way: measurement.to_json() for way, measurement in measured.items()},
     }
 

@@ -77,10 +77,7 @@ def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
                 f"the section domains names {name!r}, which no problem belongs to; did you mean {near[0]!r}? The "
                 f"domains of the problems are {', '.join(found)}"
             )
-    return [
-        f"no problem belongs to the domain {name}: what the section domains says of it has no effect"
-        for name in unknown
-    ]
+    return [f"no problem belongs to the domain {name}: its table in domains has no effect" for name in unknown]
 
 
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:

@@ -1,5 +1,6 @@
 """Where problems come from: the sources that a configuration names, opened."""
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +49,16 @@ class Source:
 def read_files(options: ProblemOptions, names: Iterable[str]) -> dict[str, ProblemFile]:
     """The files among these sources, by their names. Raises DataError if one cannot be read as a whole."""
     columns = options.columns
+    names = list(names)
+    for name in names:
+        if is_file(name) and not Path(name).suffix and not Path(name).exists():
+            near = difflib.get_close_matches(name, GENERATED, 1)
+            hint = (
+                f"did you mean {near[0]}?"
+                if near
+                else f"expected {', '.join(GENERATED)}, reasoning_gym:NAME, or a file"
+            )
+            raise DataError(f"{name}: there is neither such a generated source nor such a file; {hint}")
     return {
         name: read_file(Path(name), columns.problem, columns.answer, columns.domain)
         for name in dict.fromkeys(names)

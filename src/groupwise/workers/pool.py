@@ -8,9 +8,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Self
 
+from groupwise.closing import Closing
 from groupwise.workers.launched import Launch, LocalProcess
 from groupwise.workers.process import WorkerProcess, WorkerSpec
 from groupwise.workers.result import JSON, Failure, Result
@@ -24,7 +23,7 @@ class _Job:
     future: Future[Result]
 
 
-class WorkerPool:
+class WorkerPool(Closing):
     """Calls a function in processes of their own, `workers` at a time.
 
     target: `module:factory`. In each process `factory(init)` is called once and gives the function, which is then
@@ -99,14 +98,6 @@ class WorkerPool:
             process.kill()
         for thread in self._threads:
             thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _serve(self, eager: bool) -> None:
         process = self._start()[0] if eager else None

@@ -121,6 +121,8 @@ class WorkerProcess:
         return Result(value, failure, seconds=time.monotonic() - began)
 
     def _failure(self, kind: str, message: str, data: JSON = None) -> Failure:
+        # What a function raises may hold characters that no file and no terminal takes.
+        message = message.encode("utf-8", "backslashreplace").decode("utf-8")
         return Failure(kind, message, self._tail.decode(errors="replace").strip(), data)
 
     def _wait(self, data: bytes, deadline: float) -> dict[str, JSON]:

@@ -169,8 +169,8 @@ RESTATEMENTS = (
 
 def hostile_cases() -> Iterator[Case]:
     """Bombs against a small number, text without an end, and claims of everything; with honest long forms beside."""
-    for bomb in BOMBS:
-        yield Case(f"bomb {bomb[:40]!r} ({len(bomb)})", boxed(bomb), "7", (*BOUNDED, "no_answer"))
+    for number, bomb in enumerate(BOMBS):
+        yield Case(f"bomb {number} {bomb[:40]!r} ({len(bomb)})", boxed(bomb), "7", (*BOUNDED, "no_answer"))
     for text in UNCLOSED:
         yield Case(f"unclosed {text[:40]!r} ({len(text)})", written(text), "7", REFUSED)
     for text, gold in CLAIMS:
