@@ -15,7 +15,7 @@ from groupwise.policy.packing import Ids, SequenceGroup, pack
 from groupwise.policy.score import Kept, Scoring, score
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
-from groupwise.rollout.sampling import derive_seed, uniforms
+from groupwise.rollout.sampling import derive_seed, draw, uniforms
 from tests.tiny import (
     ARCHITECTURES,
     VOCABULARY,
@@ -434,6 +434,18 @@ def test_a_prompt_stays_in_the_cache_while_a_sample_of_it_waits_or_runs() -> Non
     InProcessEngine(policy, 3).generate(requests((30,), PROMPTS[2:3]), sampling())
     assert seen[0] == 20
     assert seen.count(20) <= 2
+
+
+@pytest.mark.parametrize("vocabulary", [5, 128, 129, 300])
+def test_logits_that_are_not_numbers_still_give_a_token(vocabulary: int) -> None:
+    """Weights that have diverged are for the trainer to report; the rows beside them are drawn as ever."""
+    logits_BV = torch.full((3, vocabulary), torch.nan)
+    logits_BV[1] = torch.arange(vocabulary) % 3
+    token_B, logp_B, _ = draw(logits_BV, torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64), sampling())
+    alone_B, _, _ = draw(logits_BV[1:2], torch.tensor([0.5], dtype=torch.float64), sampling())
+    assert all(0 <= token < vocabulary for token in token_B.tolist())
+    assert token_B[1] == alone_B[0]
+    assert logp_B.isnan().tolist() == [True, False, True]
 
 
 # Weights

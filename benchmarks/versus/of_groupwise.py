@@ -21,7 +21,8 @@ from groupwise.rollout.engine import Completion, RolloutEngine, SampleRequest, S
 from groupwise.tasks.stream import epoch_order
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
-from groupwise.train.grade import GradedGroup, Grader, PendingGroup
+from groupwise.train.grade import Grader, PendingGroup
+from groupwise.train.graded import GradedGroup
 from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
 
