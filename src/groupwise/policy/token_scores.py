@@ -82,7 +82,7 @@ def _normalise(logits_CV: Tensor, target_C: Tensor) -> tuple[Tensor, Tensor, Ten
     highest_C1 = logits_CV.amax(dim=1, keepdim=True)
     logits_CV.sub_(highest_C1)
     softmax_CV = logits_CV.exp()
-    total_C1 = softmax_CV.sum(dim=1, keepdim=True, dtype=torch.float64).float()
+    total_C1 = softmax_CV.sum(dim=1, keepdim=True)
     softmax_CV.div_(total_C1)
     log_total_C = total_C1.log().squeeze(1)
     logps_C = logits_CV.gather(1, target_C.unsqueeze(1)).squeeze(1) - log_total_C
