@@ -15,7 +15,7 @@ from groupwise.policy.packing import Ids, SequenceGroup, pack
 from groupwise.policy.score import Kept, Scoring, score
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
-from groupwise.rollout.sampling import derive_seed, uniforms
+from groupwise.rollout.sampling import derive_seed, draw, uniforms
 from tests.tiny import (
     ARCHITECTURES,
     VOCABULARY,
@@ -392,6 +392,60 @@ def test_finished_rows_leave_the_batch() -> None:
     for rows, needed in zip(decoded, running, strict=True):
         assert needed <= rows <= needed / COMPACT_BELOW
     assert decoded[0] > 3 * decoded[-1]
+
+
+def test_waiting_samples_take_the_places_of_those_that_end() -> None:
+    policy = policy_of(build("llama"), STOPS)
+    seen = count_rows(policy)
+    answers = InProcessEngine(policy, 20).generate(requests((40, 40, 40, 40)), sampling(max_new_tokens=40))
+    tokens = sum(len(completion.ids) for completion in itertools.chain(*answers))
+    # Where whole batches waited for their longest row, there would be eight of them.
+    decoded = [rows for rows in seen if rows <= 20]
+    assert max(decoded) == 20
+    assert tokens > 1000
+    assert sum(decoded) < 1.35 * tokens
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (1, 4), (3, 1)])
+def test_groups_of_equal_and_of_unequal_size(architecture: str, sizes: tuple[int, int]) -> None:
+    policy = policy_of(build(architecture), STOPS)
+    asked = requests(sizes, PROMPTS[:2])
+    answers = InProcessEngine(policy, 256).generate(asked, sampling(max_new_tokens=10))
+    torch.testing.assert_close(recorded(answers), scored(policy, asked, answers, 1.0), atol=1e-5, rtol=0)
+
+
+def test_groups_are_handed_out_before_the_last_one_is_complete() -> None:
+    policy = policy_of(build("llama"), STOPS)
+    seen = count_rows(policy)
+    stream = InProcessEngine(policy, 8).stream(requests((8, 8, 8, 8)), sampling())
+    index, completions = next(stream)
+    passes = len(seen)
+    others = dict(stream)
+    assert len(completions) == 8
+    assert sorted([index, *others]) == [0, 1, 2, 3]
+    assert len(seen) > passes + 5
+
+
+def test_a_prompt_stays_in_the_cache_while_a_sample_of_it_waits_or_runs() -> None:
+    """One group in rows for three: its prompt is prefilled again only if no row continued it."""
+    policy = policy_of(build("llama"), STOPS)
+    seen = count_rows(policy)
+    InProcessEngine(policy, 3).generate(requests((30,), PROMPTS[2:3]), sampling())
+    assert seen[0] == 20
+    assert seen.count(20) <= 2
+
+
+@pytest.mark.parametrize("vocabulary", [5, 128, 129, 300])
+def test_logits_that_are_not_numbers_still_give_a_token(vocabulary: int) -> None:
+    """Weights that have diverged are for the trainer to report; the rows beside them are drawn as ever."""
+    logits_BV = torch.full((3, vocabulary), torch.nan)
+    logits_BV[1] = torch.arange(vocabulary) % 3
+    token_B, logp_B, _ = draw(logits_BV, torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64), sampling())
+    alone_B, _, _ = draw(logits_BV[1:2], torch.tensor([0.5], dtype=torch.float64), sampling())
+    assert all(0 <= token < vocabulary for token in token_B.tolist())
+    assert token_B[1] == alone_B[0]
+    assert logp_B.isnan().tolist() == [True, False, True]
 
 
 # Weights

@@ -95,6 +95,39 @@ def test_the_chunk_size_changes_neither_values_nor_gradients(architecture: str, 
     assert relative_difference(gradients(chunked.model), gradients(whole.model)) < 1e-6
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("chunk_tokens", [1000, 10])
+def test_scores_of_a_plain_head_are_those_of_any_other(temperature: float, chunk_tokens: int) -> None:
+    """A head with a bias of 0 takes the general path through autograd."""
+    groups = ragged_groups(3, SHAPES)
+    plain, general = policy_of(build("llama")), policy_of(build("llama"))
+    general.head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY), requires_grad=False)
+    scoring = Scoring(temperature, chunk_tokens)
+    actual = score(plain, pack(groups, plain.device), scoring)
+    expected = score(general, pack(groups, general.device), scoring)
+    for name in ("logps_N", "entropies_N", "entropies_at_1_N"):
+        torch.testing.assert_close(getattr(actual, name), getattr(expected, name), atol=2e-6, rtol=0)
+    (actual.logps_N.double() * factors(groups)).sum().backward()
+    (expected.logps_N.double() * factors(groups)).sum().backward()
+    assert relative_difference(gradients(plain.model), gradients(general.model)) < 1e-6
+    assert not actual.entropies_N.requires_grad
+
+
+def test_logits_that_fit_one_chunk_are_not_computed_again() -> None:
+    groups = ragged_groups(3, SHAPES)
+    policy = policy_of(build("llama"))
+    rows: list[int] = []
+    policy.head.register_forward_hook(lambda module, inputs, output: rows.append(output.shape[0]))  # noqa: ARG005
+    logps_N, _ = packed_scores(policy, groups, 1.0, chunk_tokens=1000)
+    logps_N.sum().backward()
+    assert rows == [43]
+
+
+def test_completions_share_a_block_while_their_lengths_are_similar() -> None:
+    assert attention.similar([3, 0, 10, 6, 9, 5]) == [[2, 4, 3], [5, 0]]
+    assert attention.similar([0, 0]) == []
+
+
 def test_logits_exist_for_one_chunk_at_a_time() -> None:
     groups = ragged_groups(3, SHAPES)
     policy = policy_of(build("llama"))
@@ -239,13 +272,8 @@ def test_the_check_refuses_a_wrong_scale(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_check_refuses_a_wrong_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = attention.SharedPromptAttention.attend
-
-    def sees_the_future(plan: Any, *arguments: Any) -> Tensor:
-        plan._mask_B1LS = torch.ones_like(plan._mask_B1LS)
-        return attend(plan, *arguments)
-
-    monkeypatch.setattr(attention.SharedPromptAttention, "attend", sees_the_future)
+    mask = attention._mask
+    monkeypatch.setattr(attention, "_mask", lambda *arguments: torch.zeros_like(mask(*arguments)))
     assert difference_in(refusal(policy_of(build("qwen3")))) > TOLERANCE_NATS
 
 

@@ -21,7 +21,8 @@ from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.policy.load import Policy, load_policy
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout import inprocess
+from groupwise.rollout.cache import KVCache
 from groupwise.tasks.problem import Problem
 from groupwise.train import loop, main, setup, update
 from groupwise.train.collect import Collected, collect
@@ -74,8 +75,8 @@ class Pass:
 class Trace:
     """What a run computed. gradients: of every optimizer step before its norm is limited.
 
-    decoded: sequences in each batch of the engine; head_rows: rows of logits that existed at one time in training;
-    entropy_coefficients: of every step; references: the reference's weights at the end of every step.
+    decoded: sequences that each call of the engine holds at once; head_rows: rows of logits that existed at one time
+    in training; entropy_coefficients: of every step; references: the reference's weights at the end of every step.
     """
 
     config: TrainConfig
@@ -157,7 +158,6 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
     gradients: list[dict[str, Tensor]] = []
     decoded: list[int] = []
     head_rows: list[int] = []
-    original_decode = InProcessEngine._decode
 
     def noted_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
         # A twin of the log-probabilities that nothing else uses: its gradient is the loss's own.
@@ -177,7 +177,7 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
         return optimizer_step(policy, *arguments)
 
     def note_rows(_: Any, arguments: Any, __: Any) -> None:
-        if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
+        if not torch.is_inference_mode_enabled():
             head_rows.append(arguments[0].shape[0])
 
     def noted_run(*arguments: Any) -> Run:
@@ -195,9 +195,9 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
 
         return called
 
-    def decode(engine: InProcessEngine, requests: Any, sampling: Any) -> Any:
-        decoded.append(sum(len(request.seeds) for request in requests))
-        return original_decode(engine, requests, sampling)
+    def cache_of(rows: int, *arguments: Any) -> KVCache:
+        decoded.append(rows)
+        return KVCache(rows, *arguments)
 
     console = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
@@ -210,7 +210,7 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
         measured = recording("measured", measure_all, lambda _, *given: given[3])
         patch.setattr(main, "measure_all", measured)
         patch.setattr(loop, "measure_all", measured)
-        patch.setattr(InProcessEngine, "_decode", decode)
+        patch.setattr(inprocess, "KVCache", cache_of)
         summary = main.compose_and_start(arguments, False, ConsoleReporter(Console(file=console, width=200)))
     assert summary is not None
     (run,) = seen["run"]

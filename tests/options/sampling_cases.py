@@ -66,8 +66,7 @@ def expected_sizes(trace: Trace) -> list[int] | None:
 
 
 def decoded_batches(trace: Trace) -> list[int]:
-    whole, most = 12, trace.config.sampling.engine_batch_sequences
-    return [most] * (whole // most) + ([whole % most] if whole % most else [])
+    return [min(12, trace.config.sampling.engine_batch_sequences)]
 
 
 WARM = ("sampling.temperature=1.3", "sampling.keep_mask=replay")

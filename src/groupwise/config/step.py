@@ -22,10 +22,10 @@ class BatchOptions(Options):
     epochs_per_step: PositiveInt = 1
     """Passes over the groups of a step."""
 
-    micro_batch_tokens: PositiveInt = 16384
+    micro_batch_tokens: PositiveInt = 1024
     """Tokens in one forward and backward pass, at most, each prompt counted once. Changes memory, not the gradient."""
 
-    logits_chunk_tokens: PositiveInt = 2048
+    logits_chunk_tokens: PositiveInt = 1024
     """Rows of logits that exist at one time. Changes memory, not the gradient."""
 
 

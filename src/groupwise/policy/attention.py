@@ -139,44 +139,81 @@ class Block:
         return rows_RX
 
 
+# Completions share a padded block while the shortest is at least this share of the longest: a block pays attention for
+# its width squared, and every further block pays for its own calls.
+SHORTEST_IN_BLOCK = 0.6
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """Completions of similar length in one block, with the prompt of each and what each position may see."""
+
+    block: Block
+    prompt_B: Tensor
+    mask_B1LS: Tensor
+
+
 class SharedPromptAttention:
     """Packed prompts, each followed by its completions, which see their prompt and themselves.
 
-    A prompt stands once in the packed tokens, however many completions share it.
+    A prompt stands once in the packed tokens, however many completions share it. starts, lengths, owners: of each
+    completion its first packed position, its tokens, and its prompt.
     """
 
-    def __init__(self, prompts: Block, completions: Block, prompt_of_completion_B: Tensor) -> None:
+    def __init__(self, prompts: Block, starts: list[int], lengths: list[int], owners: list[int]) -> None:
         self._prompts = prompts
-        self._completions = completions
-        self._prompt_of_completion_B = prompt_of_completion_B
-        self._order_T = torch.cat([prompts.row_R, completions.row_R]).argsort()
         device = prompts.row_R.device
-        seen_BP = torch.arange(prompts.width, device=device) < prompts.lengths[prompt_of_completion_B].unsqueeze(1)
-        causal_LL = torch.ones(completions.width, completions.width, dtype=torch.bool, device=device).tril()
-        self._mask_B1LS = torch.cat(
-            [
-                seen_BP[:, None, None, :].expand(-1, 1, completions.width, -1),
-                causal_LL[None, None].expand(completions.rows, 1, -1, -1),
-            ],
-            dim=-1,
-        )
+        self._buckets = []
+        for members in similar(lengths):
+            block = Block.of_runs([starts[b] for b in members], [lengths[b] for b in members], device)
+            prompt_B = torch.tensor([owners[b] for b in members], device=device)
+            self._buckets.append(_Bucket(block, prompt_B, _mask(prompts, block, prompt_B)))
+        rows = [prompts.row_R, *(bucket.block.row_R for bucket in self._buckets)]
+        self._order_T = torch.cat(rows).argsort()
 
     def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:  # noqa: ARG002
         """Attention of prompts to themselves and of completions to their prompt and themselves."""
-        prompts, completions = self._prompts, self._completions
+        prompts = self._prompts
         key_PKLD, value_PKLD = prompts.pad(key_1KTD), prompts.pad(value_1KTD)
         # Right padding comes after every real token, so that causality alone hides it.
         of_prompts = scaled_dot_product_attention(
             prompts.pad(query_1HTD), key_PKLD, value_PKLD, is_causal=True, scale=scale, enable_gqa=True
         )
         rows = [prompts.unpad(of_prompts)]
-        if completions.width > 0:
-            owner = self._prompt_of_completion_B
-            key = torch.cat([key_PKLD.index_select(0, owner), completions.pad(key_1KTD)], dim=2)
-            value = torch.cat([value_PKLD.index_select(0, owner), completions.pad(value_1KTD)], dim=2)
-            of_completions = scaled_dot_product_attention(
-                completions.pad(query_1HTD), key, value, attn_mask=self._mask_B1LS, scale=scale, enable_gqa=True
+        for bucket in self._buckets:
+            block, owner = bucket.block, bucket.prompt_B
+            key = torch.cat([key_PKLD.index_select(0, owner), block.pad(key_1KTD)], dim=2)
+            value = torch.cat([value_PKLD.index_select(0, owner), block.pad(value_1KTD)], dim=2)
+            mask = bucket.mask_B1LS.to(query_1HTD.dtype)
+            attended = scaled_dot_product_attention(
+                block.pad(query_1HTD), key, value, attn_mask=mask, scale=scale, enable_gqa=True
             )
-            rows.append(completions.unpad(of_completions))
+            rows.append(block.unpad(attended))
         flat_TX: Tensor = _Unpad.apply(torch.cat(rows), self._order_T)
         return flat_TX.view(1, query_1HTD.shape[2], query_1HTD.shape[1], query_1HTD.shape[3])
+
+
+def similar(lengths: list[int]) -> list[list[int]]:
+    """Indices of the runs that have tokens, longest first, parted where they become much shorter."""
+    order = sorted((b for b, length in enumerate(lengths) if length > 0), key=lambda b: -lengths[b])
+    parts: list[list[int]] = []
+    for b in order:
+        if not parts or lengths[b] < SHORTEST_IN_BLOCK * lengths[parts[-1][0]]:
+            parts.append([])
+        parts[-1].append(b)
+    return parts
+
+
+def _mask(prompts: Block, completions: Block, prompt_B: Tensor) -> Tensor:
+    """0 where a position of a completion may look, minus infinity elsewhere."""
+    device = prompt_B.device
+    seen_BP = torch.arange(prompts.width, device=device) < prompts.lengths[prompt_B].unsqueeze(1)
+    causal_LL = torch.ones(completions.width, completions.width, dtype=torch.bool, device=device).tril()
+    seen_B1LS = torch.cat(
+        [
+            seen_BP[:, None, None, :].expand(-1, 1, completions.width, -1),
+            causal_LL[None, None].expand(completions.rows, 1, -1, -1),
+        ],
+        dim=-1,
+    )
+    return torch.zeros(seen_B1LS.shape, device=device).masked_fill_(~seen_B1LS, -torch.inf)

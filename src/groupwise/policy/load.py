@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
 from groupwise.policy.attention import IMPLEMENTATION
+
+# oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
+# come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
+# at the first product that oneDNN does.
+SHAPES_KEPT = "32"
+SHAPE_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 
 BUNDLED = "bundled"
 HUB_SECONDS = 5.0
@@ -97,6 +104,8 @@ def load_policy(
             there, or if nothing would be trained.
     """
     transformers_logging.disable_progress_bar()
+    for variable in SHAPE_CACHES:
+        os.environ.setdefault(variable, SHAPES_KEPT)
     name = path
     if path == BUNDLED:
         path = str(resources.files("groupwise") / "bundled" / "model")

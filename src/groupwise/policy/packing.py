@@ -93,9 +93,5 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
         predictor_N=row(predictors),
         target_ids_N=row(targets),
         lengths_B=torch.tensor(lengths, dtype=torch.int64, device=device) + 1,
-        attention=SharedPromptAttention(
-            Block.of_runs(prompt_starts, prompt_lengths, device),
-            Block.of_runs(starts, lengths, device),
-            torch.tensor(owners, dtype=torch.int64, device=device),
-        ),
+        attention=SharedPromptAttention(Block.of_runs(prompt_starts, prompt_lengths, device), starts, lengths, owners),
     )

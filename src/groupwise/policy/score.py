@@ -10,6 +10,7 @@ from groupwise.objective.entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import PackedBatch
+from groupwise.policy.token_scores import TokenScores
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Scores:
 def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | None = None) -> Scores:
     """Score every response token at the sampling temperature and, where sets were recorded, over its kept set.
 
-    The logits exist for `chunk_tokens` response positions at a time: the backward pass computes them again.
+    The logits exist for `chunk_tokens` response positions at a time. Where there are more of them, the backward pass
+    computes the logits again.
     """
     with policy.arithmetic():
         hidden_1TD = policy.backbone(
@@ -59,14 +61,17 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
             plan=batch.attention,
         ).last_hidden_state
         hidden_ND = hidden_1TD[0].index_select(0, batch.predictor_N)
-        size = scoring.chunk_tokens
+        size, head = scoring.chunk_tokens, policy.head
+        if kept is None and not scoring.entropy_gradient and type(head) is nn.Linear and head.bias is None:
+            targets_N, heat = batch.target_ids_N, scoring.temperature
+            return Scores(*TokenScores.apply(hidden_ND, head.weight, head, targets_N, heat, size))
         sets = [None] * len(hidden_ND.split(size)) if kept is None else _split(kept, size)
         recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
         scored = []
         for hidden_CD, target_C, kept_C in zip(
             hidden_ND.split(size), batch.target_ids_N.split(size), sets, strict=True
         ):
-            arguments = (policy.head, hidden_CD, target_C, scoring, kept_C)
+            arguments = (head, hidden_CD, target_C, scoring, kept_C)
             if recompute:
                 scored.append(checkpoint(_score_chunk, *arguments, use_reentrant=False))
             else:

@@ -1,4 +1,4 @@
-"""Sampling in the trainer's own process: each prompt once per group, a preallocated cache, finished rows leave."""
+"""Sampling in the trainer's own process: prompts once per group, a row that ends makes room for a waiting sample."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
@@ -11,12 +11,17 @@ from transformers import PreTrainedModel
 from groupwise.policy.attention import Block
 from groupwise.policy.load import Policy
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
-from groupwise.rollout.engine import Completion, KeptSets, SampleRequest, SamplingParams
+from groupwise.rollout.decoder import forward, is_known
+from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
+from groupwise.rollout.queue import Queue
+from groupwise.rollout.rows import Record, Rows
 from groupwise.rollout.sampling import draw, uniforms
 
-# Rows are moved together in the cache when fewer than this share of them is still running. Moving costs one copy of
-# the cache; a finished row costs its share of every further token.
+# Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
+# waits, the running rows are moved together in the cache. Prefilling some prompts at once costs less than one by one,
+# and moving costs one copy of the cache; an ended row costs its share of every further token.
+REFILL_BELOW = 0.9
 COMPACT_BELOW = 0.75
 
 
@@ -57,118 +62,91 @@ class InProcessEngine:
             room = self._policy.max_context_tokens - len(request.prompt_ids)
             if len(request.prompt_ids) == 0 or room < 1:
                 raise ValueError(f"a prompt of {len(request.prompt_ids)} tokens leaves no room for a completion")
-        parts: list[list[Completion]] = [[] for _ in requests]
-        for wave in self._waves(requests):
-            for place, completions in self._decode([request for _, request in wave], sampling):
-                index = wave[place][0]
-                parts[index] += completions
-                if len(parts[index]) == len(requests[index].seeds):
-                    yield index, parts[index]
-
-    def _waves(self, requests: Sequence[SampleRequest]) -> list[list[tuple[int, SampleRequest]]]:
-        """Requests with their index, cut into batches of at most `batch_sequences` sequences; a larger group is
-        divided."""
-        waves: list[list[tuple[int, SampleRequest]]] = [[]]
-        room = self._batch_sequences
-        for index, request in enumerate(requests):
-            seeds = request.seeds
-            while seeds:
-                if room == 0:
-                    waves.append([])
-                    room = self._batch_sequences
-                waves[-1].append((index, SampleRequest(request.prompt_ids, seeds[:room])))
-                taken = min(room, len(seeds))
-                seeds, room = seeds[taken:], room - taken
-        return [wave for wave in waves if wave]
+        if any(request.seeds for request in requests):
+            yield from self._decode(requests, sampling)
 
     @torch.inference_mode()
     def _decode(
         self, requests: Sequence[SampleRequest], sampling: SamplingParams
     ) -> Iterator[tuple[int, list[Completion]]]:
-        policy, device = self._policy, self._policy.device
-        lengths = [len(request.prompt_ids) for request in requests]
-        rows = sum(len(request.seeds) for request in requests)
-        limits = [min(sampling.max_new_tokens, policy.max_context_tokens - length) for length in lengths]
-        limit = max(limits)
-        uniforms_BT = uniforms([seed for request in requests for seed in request.seeds], limit).to(device)
-        prompt_of_row_B = torch.repeat_interleave(torch.tensor([len(request.seeds) for request in requests])).to(device)
-        prompt_length_B = torch.tensor(lengths, device=device)[prompt_of_row_B]
-        stops = torch.tensor(sampling.stop_ids, device=device)
-        starts = np.cumsum([0, *lengths[:-1]]).tolist()
-        prompts = Block.of_runs(starts, lengths, device)
-        cache = KVCache(prompts, prompt_of_row_B, max(lengths) + limit)
-
-        tokens_BT = torch.zeros(rows, limit, dtype=torch.int64, device=device)
-        logps_BT = torch.zeros(rows, limit, dtype=torch.float32, device=device)
-        length_B = torch.tensor(limits, device=device)[prompt_of_row_B]
-        stopped_B = torch.zeros(rows, dtype=torch.bool, device=device)
-
-        hidden_TD = self._forward(
-            torch.from_numpy(np.concatenate([request.prompt_ids for request in requests])).to(device),
-            torch.cat([torch.arange(length, device=device) for length in lengths]),
-            PrefillAttention(prompts, cache),
-        )
-        ends_P = torch.tensor(starts, device=device) + torch.tensor(lengths, device=device) - 1
-        logits_BV = policy_logits(self._model, hidden_TD[ends_P])[prompt_of_row_B]
-
-        def finished(place: int) -> tuple[int, list[Completion]]:
-            rows_of = range(first_row_P[place], first_row_P[place + 1])
-            return place, [
-                Completion(
-                    ids=tokens_BT[row, : (length := int(length_B[row]))].cpu().numpy().copy(),
-                    logps=logps_BT[row, :length].cpu().numpy().copy(),
-                    finish_reason="stop" if stopped_B[row] else "length",
-                    version=self.version,
-                    kept=kept_B[row],
-                )
-                for row in rows_of
-            ]
-
-        first_row_P = np.cumsum([0, *(len(request.seeds) for request in requests)]).tolist()
-        kept_B: list[KeptSets] | list[None] = [None] * rows
-        waiting_P = np.diff(first_row_P)
-        running = rows
+        device = self._policy.device
+        queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
+        record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
+        count = min(self._batch_sequences, queue.sequences)
+        rows = Rows(count, queue.longest, device)
+        cache = KVCache(count, queue.longest, device)
+        decode, known = DecodeAttention(cache), is_known(self._model)
         recorder = KeptRecorder()
-        # `row_A` are the rows that still stand in the cache, `running_A` those of them that have not ended.
-        row_A = torch.arange(rows, device=device)
-        running_A = torch.ones(rows, dtype=torch.bool, device=device)
-        decode = DecodeAttention(cache)
-        for position in range(limit):
-            token_A, logp_A, logps_AV = draw(logits_BV, uniforms_BT[row_A, position], sampling)
-            if sampling.record_kept:
-                recorder.record(row_A, logps_AV > -torch.inf)
-            tokens_BT[row_A, position] = token_A
-            logps_BT[row_A, position] = logp_A
-            stopped = row_A[(token_A.unsqueeze(1) == stops).any(dim=1) & running_A]
-            length_B[stopped] = position + 1
-            stopped_B[stopped] = True
-            ended_A = running_A & (length_B[row_A] <= position + 1)
-            running_A = running_A & ~ended_A
-            before, running = running, int(running_A.sum())
-            if running < before and not sampling.record_kept:
-                ended = prompt_of_row_B[row_A[ended_A]].cpu().numpy()
-                waiting_P -= np.bincount(ended, minlength=len(waiting_P))
-                yield from (finished(int(place)) for place in np.unique(ended) if waiting_P[place] == 0)
+        unrecorded: list[None] = [None] * queue.sequences
+        logits_AV = torch.empty(0, device=device)
+        divided: dict[int, Tensor] = {}
+        running = 0
+        while running or queue.waiting:
+            if queue.waiting and running < REFILL_BELOW * count:
+                free_A = (~rows.running_A).nonzero().squeeze(1)[: queue.waiting]
+                begun = queue.take(len(free_A))
+                first = divided | self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A], known)
+                requests_of = queue.requests_of(begun)
+                first_AV = torch.stack([first[request] for request in requests_of])
+                # Only the last request can have further sequences that begin later.
+                divided = {requests_of[-1]: first[requests_of[-1]]}
+                logits_AV = first_AV if len(free_A) == count else logits_AV.index_copy(0, free_A, first_AV)
+                rows.begin(free_A, begun, uniforms(queue.seeds(begun), queue.longest))
+                cache.begin(free_A, queue.place_of(rows.sequence_A))
+                running = int(rows.running_A.sum())
+
+            token_A, logp_A, kept_AV = draw(logits_AV, rows.uniform(), sampling)
+            if kept_AV is not None:
+                recorder.record(rows.sequence_A[rows.running_A], kept_AV[rows.running_A])
+            ended = record.add(rows, token_A, logp_A)
+            running -= len(ended)
+            for request in queue.finish(ended):
+                if not sampling.record_kept:
+                    yield request, record.completions(queue.sequences_of(request), self.version, unrecorded)
             if running == 0:
-                break
-            if running < COMPACT_BELOW * len(row_A):
-                kept = running_A.nonzero().squeeze(1)
-                cache.keep(kept)
-                row_A, token_A, running_A = row_A[kept], token_A[kept], running_A[kept]
-            hidden_AD = self._forward(token_A, prompt_length_B[row_A] + position, decode)
-            cache.filled += 1
-            logits_BV = policy_logits(self._model, hidden_AD)
+                continue
+            if not queue.waiting and running < COMPACT_BELOW * len(rows.sequence_A):
+                kept = rows.running_A.nonzero().squeeze(1)
+                rows.keep(kept)
+                token_A = token_A[kept]
+                cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
+            cache.advance()
+            positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
+            logits_AV = policy_logits(self._model, self._forward(token_A, positions_A, decode, known))
 
         if sampling.record_kept:
-            kept_B = recorder.sets(length_B.tolist())
-            yield from (finished(place) for place in range(len(requests)))
+            kept_B = recorder.sets(record.length_B.tolist())
+            for request, asked in enumerate(requests):
+                if asked.seeds:
+                    yield request, record.completions(queue.sequences_of(request), self.version, kept_B)
 
-    def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
-        backbone = getattr(self._model, self._policy.model.base_model_prefix)
-        hidden: Tensor = backbone(
-            input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
-        ).last_hidden_state[0]
-        return hidden
+    def _prefill(
+        self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, known: bool
+    ) -> dict[int, Tensor]:
+        """The logits behind the prompts that come to the cache, (V) by request.
+
+        They are those of the sequences that begin, and take the place of those that no sequence continues any more.
+        """
+        device = self._policy.device
+        kept_P = queue.stay(continued)
+        new = queue.enter(begun)
+        prompts = [queue.prompt_ids(request) for request in new]
+        lengths = [len(ids) for ids in prompts]
+        starts = np.cumsum([0, *lengths])[:-1].tolist()
+        block = Block.of_runs(starts, lengths, device)
+        cache.change_prompts(kept_P, block)
+        if not new:
+            return {}
+        ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
+        positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
+        hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache), known)
+        last_P = torch.tensor(starts, device=device) + block.lengths - 1
+        return dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
+
+    def _forward(
+        self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention, known: bool
+    ) -> Tensor:
+        return forward(self._model, ids_T, positions_T, plan, known)
 
 
 def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:

@@ -10,6 +10,10 @@ from torch import Tensor
 
 from groupwise.rollout.engine import KEPT_LIMIT, SamplingParams
 
+# Tokens whose probabilities are added up in float32.
+BLOCK = 128
+LARGEST = 1.0 - 1e-12
+
 
 def derive_seed(*parts: int | str) -> int:
     """A 64-bit seed from what it is for, for example (run seed, "sample", step, problem, sample)."""
@@ -53,20 +57,37 @@ def filtered_logits(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
     return logits_BV
 
 
-def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tuple[Tensor, Tensor, Tensor]:
+def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tuple[Tensor, Tensor, Tensor | None]:
     """One token per row by inversion of the cumulative distribution.
 
     Returns:
         token_B; logp_B: its log-probability under the distribution that it was drawn from (at temperature 0, under
-        the unchanged one); logps_BV: that distribution, minus infinity for tokens that were not kept.
+        the unchanged one); kept_BV: which tokens could be drawn, where that is to be recorded.
     """
-    logps_BV = torch.log_softmax(filtered_logits(logits_BV, sampling), dim=-1)
+    logits_BV = filtered_logits(logits_BV, sampling)
+    highest_B1 = logits_BV.amax(dim=-1, keepdim=True)
+    rows, vocabulary = logits_BV.shape
+    # Whole blocks, so that only sums of blocks and the tokens of one block need the accuracy of float64.
+    blocks = -(-vocabulary // BLOCK)
+    mass_BKX = logits_BV.new_empty(rows, blocks, BLOCK)
+    mass_BV = mass_BKX.view(rows, blocks * BLOCK)
+    mass_BV[:, vocabulary:] = 0.0
+    torch.sub(logits_BV, highest_B1, out=mass_BV[:, :vocabulary]).exp_()
+    cumulative_BK = mass_BKX.sum(dim=-1).double().cumsum(dim=-1)
+    total_B1 = cumulative_BK[:, -1:]
     if sampling.temperature == 0.0:
-        token_B = logps_BV.argmax(dim=-1)
+        token_B1 = logits_BV.argmax(dim=-1, keepdim=True)
     else:
-        cumulative_BV = logps_BV.double().exp().cumsum(dim=-1)
-        # Scaling by the total makes up for its rounding; the first entry above the target has positive probability.
-        target_B1 = uniform_B.unsqueeze(1) * cumulative_BV[:, -1:]
-        token_B = torch.searchsorted(cumulative_BV, target_B1, right=True).squeeze(1)
-        token_B.clamp_(max=logits_BV.shape[1] - 1)
-    return token_B, logps_BV.gather(1, token_B.unsqueeze(1)).squeeze(1), logps_BV
+        # Below 1 by more than rounding, the first entry above the target exists and has positive probability.
+        target_B1 = uniform_B.unsqueeze(1).clamp(max=LARGEST) * total_B1
+        # Logits that are not numbers find no entry; what becomes of them is the trainer's to say.
+        block_B1 = torch.searchsorted(cumulative_BK, target_B1, right=True).clamp_(max=blocks - 1)
+        ends_B1 = cumulative_BK.gather(1, block_B1)
+        before_B1 = torch.where(block_B1 > 0, cumulative_BK.gather(1, (block_B1 - 1).clamp(min=0)), 0.0)
+        inside_BX = mass_BKX.gather(1, block_B1.unsqueeze(2).expand(-1, -1, BLOCK)).squeeze(1).double().cumsum(dim=-1)
+        share_B1 = ((target_B1 - before_B1) / (ends_B1 - before_B1)).clamp(max=LARGEST)
+        inside_B1 = torch.searchsorted(inside_BX, share_B1 * inside_BX[:, -1:], right=True)
+        token_B1 = (block_B1 * BLOCK + inside_B1).clamp_(max=vocabulary - 1)
+    logp_B1 = logits_BV.gather(1, token_B1) - highest_B1 - total_B1.log().to(logits_BV.dtype)
+    kept_BV = logits_BV > -torch.inf if sampling.record_kept else None
+    return token_B1.squeeze(1), logp_B1.squeeze(1), kept_BV

@@ -1,0 +1,144 @@
+"""The decoding step that is written by hand: the model's own to rounding where its layers are known, or not used."""
+
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer as Original
+
+from groupwise.rollout import decoder, inprocess
+from groupwise.rollout.engine import SampleRequest, SamplingParams
+from groupwise.rollout.inprocess import InProcessEngine
+from tests.test_engine import recorded, requests, sampling, scored
+from tests.tiny import VOCABULARY, build, policy_of, random_ids
+
+ROTARY = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32}
+
+
+def qwen2() -> PreTrainedModel:
+    """Biases in the maps of queries, keys and values, none of which is 0."""
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+    config = Qwen2Config(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, initializer_range=0.25, **sizes)
+    model = Qwen2ForCausalLM(config).eval()
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weight, std=0.5)
+    return model
+
+
+MODELS = {
+    "llama": lambda: build("llama"),
+    "llama with biases": lambda: build("llama", attention_bias=True, mlp_bias=True),
+    "llama with scaled rotation": lambda: build("llama", rope_parameters=ROTARY),
+    "mistral": lambda: build("mistral", head_dim=24),
+    "qwen2": qwen2,
+    "qwen3": lambda: build("qwen3"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_known_step_is_the_models_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Norms with weights that are not 1, and the same sequences by either pass."""
+    model = MODELS[name]()
+    for part, weight in model.named_parameters():
+        if "norm" in part:
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+    policy = policy_of(model, (1, 2))
+    assert decoder.is_known(policy.model)
+    by_hand = InProcessEngine(policy, 256).generate(requests(), sampling())
+    torch.testing.assert_close(recorded(by_hand), scored(policy, requests(), by_hand, 1.0), atol=2e-5, rtol=0)
+    monkeypatch.setattr(inprocess, "is_known", lambda _: False)
+    by_model = InProcessEngine(policy, 256).generate(requests(), sampling())
+    assert [c.ids.tolist() for group in by_hand for c in group] == [c.ids.tolist() for group in by_model for c in group]
+    torch.testing.assert_close(recorded(by_hand), recorded(by_model), atol=2e-5, rtol=0)
+
+
+class LlamaDecoderLayer(Original):  # type: ignore[misc]
+    """Of a known name, with a term of its own."""
+
+    def forward(self, *arguments: Any, **named: Any) -> Tensor:
+        hidden: Tensor = super().forward(*arguments, **named)
+        return 0.5 * hidden
+
+
+def of_own_class(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.__class__ = LlamaDecoderLayer
+
+
+def with_own_forward(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        original = layer.self_attn.forward
+
+        def halved(_: Any, *arguments: Any, original: Any = original, **named: Any) -> Any:
+            attended, weights = original(*arguments, **named)
+            return 0.5 * attended, weights
+
+        layer.self_attn.forward = types.MethodType(halved, layer.self_attn)
+
+
+def with_hook(model: PreTrainedModel) -> None:
+    model.model.norm.register_forward_hook(lambda module, inputs, output: 0.5 * output)  # noqa: ARG005
+
+
+def with_own_norm(model: PreTrainedModel) -> None:
+    class Shifted(torch.nn.Module):
+        def forward(self, hidden: Tensor) -> Tensor:
+            return torch.nn.functional.rms_norm(hidden, hidden.shape[-1:]) + 0.3
+
+    for layer in model.model.layers:
+        layer.input_layernorm = Shifted()
+
+
+def with_layers_left_out(model: PreTrainedModel) -> None:
+    model.config.num_hidden_layers = 1
+
+
+@pytest.mark.parametrize("change", [of_own_class, with_own_forward, with_hook, with_own_norm, with_layers_left_out])
+def test_a_changed_layer_takes_part(change: Any) -> None:
+    policy = policy_of(build("llama"), (1, 2))
+    change(policy.model)
+    assert not decoder.is_known(policy.model)
+    answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
+    torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)
+
+
+def test_an_unknown_architecture_decodes_by_its_own_pass() -> None:
+    assert not decoder.is_known(policy_of(build("olmo2")).model)
+
+
+def test_two_streams_of_one_engine_do_not_meet() -> None:
+    """A group that is divided over several beginnings, with another call of the engine between them."""
+    engine = InProcessEngine(policy_of(build("llama"), (1, 2, 3, 4)), 3)
+    alone = engine.generate(requests((1, 20, 1, 2)), sampling())
+    stream = engine.stream(requests((1, 20, 1, 2)), sampling())
+    parts = []
+    for part in stream:
+        parts.append(part)
+        engine.generate(requests((2, 1, 5, 1)), sampling())
+    for index, completions in parts:
+        assert [c.ids.tolist() for c in completions] == [c.ids.tolist() for c in alone[index]]
+
+
+def test_no_position_is_outside_of_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that has ended is computed on for a while, but not further than its own end."""
+    generator = np.random.default_rng(0)
+    policy = policy_of(build("llama"), (), max_context_tokens=40)
+    positions: list[int] = []
+    forward = decoder.forward
+
+    def noted(model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, *arguments: Any) -> Tensor:
+        positions.append(int(positions_T.max()))
+        return forward(model, ids_T, positions_T, *arguments)
+
+    monkeypatch.setattr(inprocess, "forward", noted)
+    prompts = [random_ids(generator, 36), *(random_ids(generator, 4) for _ in range(5))]
+    asked = [SampleRequest(prompt, (index,)) for index, prompt in enumerate(prompts)]
+    answers = InProcessEngine(policy, 256).generate(asked, SamplingParams(1.0, 100, (), 0, 1.0, 0.0, False))
+    assert [len(completions[0].ids) for completions in answers] == [4, 36, 36, 36, 36, 36]
+    assert max(positions) < 40
