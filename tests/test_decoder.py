@@ -10,7 +10,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer as Original
 
-from groupwise.rollout import decoder, inprocess
+from groupwise.policy import known
+from groupwise.rollout import cache, decoder
+from groupwise.rollout.cache import KVCache
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from tests.test_engine import recorded, requests, sampling, scored
@@ -49,10 +51,10 @@ def test_a_known_step_is_the_models_own(name: str, monkeypatch: pytest.MonkeyPat
         if "norm" in part:
             torch.nn.init.uniform_(weight, 0.5, 1.5)
     policy = policy_of(model, (1, 2))
-    assert decoder.is_known(policy.model)
+    assert known.is_known(policy.model)
     by_hand = InProcessEngine(policy, 256).generate(requests(), sampling())
     torch.testing.assert_close(recorded(by_hand), scored(policy, requests(), by_hand, 1.0), atol=2e-5, rtol=0)
-    monkeypatch.setattr(inprocess, "is_known", lambda _: False)
+    monkeypatch.setattr(known, "is_known", lambda _: False)
     by_model = InProcessEngine(policy, 256).generate(requests(), sampling())
     assert [c.ids.tolist() for group in by_hand for c in group] == [c.ids.tolist() for group in by_model for c in group]
     torch.testing.assert_close(recorded(by_hand), recorded(by_model), atol=2e-5, rtol=0)
@@ -103,13 +105,59 @@ def with_layers_left_out(model: PreTrainedModel) -> None:
 def test_a_changed_layer_takes_part(change: Any) -> None:
     policy = policy_of(build("llama"), (1, 2))
     change(policy.model)
-    assert not decoder.is_known(policy.model)
+    assert not known.is_known(policy.model)
     answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
     torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)
 
 
+class Replaced(torch.nn.Module):
+    """A linear map with a term of low rank beside it."""
+
+    def __init__(self, original: torch.nn.Linear) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.original = original
+        self.low = torch.nn.Parameter(
+            0.3 * torch.randn(original.out_features, 2) @ torch.randn(2, original.in_features)
+        )
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        changed: Tensor = self.original(hidden) + hidden @ self.low.T
+        return changed
+
+
+@pytest.mark.parametrize("limit", [0, decoder.JOINED_BYTES])
+@pytest.mark.parametrize("name", ["llama", "llama with biases", "qwen2", "qwen3"])
+@pytest.mark.parametrize("change", ["nothing", "replaced", "hooked"])
+def test_maps_side_by_side_are_the_maps(name: str, limit: int, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joined or not, and with maps that were replaced or have hooks, in the layer that is not the first."""
+    monkeypatch.setattr(decoder, "JOINED_BYTES", limit)
+    policy = policy_of(MODELS[name](), (1, 2))
+    layer = policy.model.model.layers[1]
+    if change == "replaced":
+        layer.self_attn.k_proj, layer.mlp.up_proj = Replaced(layer.self_attn.k_proj), Replaced(layer.mlp.up_proj)
+    elif change == "hooked":
+        layer.self_attn.v_proj.register_forward_hook(lambda module, inputs, output: 0.5 * output)  # noqa: ARG005
+        layer.mlp.gate_proj.register_forward_hook(lambda module, inputs, output: -output)  # noqa: ARG005
+    assert known.is_known(policy.model)
+    answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
+    torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("growth", [1, 5, 64])
+@pytest.mark.parametrize("rows", [3, 256])
+def test_a_ring_that_grows_holds_what_it_held(growth: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are refilled until the ring has come round; many move together while it grows."""
+    monkeypatch.setattr(cache, "GROWTH", growth)
+    policy = policy_of(build("qwen3"), (1, 2, 3))
+    answers = InProcessEngine(policy, rows).generate(requests((6, 6, 6, 6)), sampling(max_new_tokens=40))
+    torch.testing.assert_close(
+        recorded(answers), scored(policy, requests((6, 6, 6, 6)), answers, 1.0), atol=2e-5, rtol=0
+    )
+
+
 def test_an_unknown_architecture_decodes_by_its_own_pass() -> None:
-    assert not decoder.is_known(policy_of(build("olmo2")).model)
+    assert not known.is_known(policy_of(build("olmo2")).model)
 
 
 def test_two_streams_of_one_engine_do_not_meet() -> None:
@@ -130,13 +178,13 @@ def test_no_position_is_outside_of_the_context(monkeypatch: pytest.MonkeyPatch) 
     generator = np.random.default_rng(0)
     policy = policy_of(build("llama"), (), max_context_tokens=40)
     positions: list[int] = []
-    forward = decoder.forward
+    step = decoder.Decoder.step
 
-    def noted(model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, *arguments: Any) -> Tensor:
-        positions.append(int(positions_T.max()))
-        return forward(model, ids_T, positions_T, *arguments)
+    def noted(self: decoder.Decoder, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
+        positions.append(int(positions_A.max()))
+        return step(self, ids_A, positions_A, cache)
 
-    monkeypatch.setattr(inprocess, "forward", noted)
+    monkeypatch.setattr(decoder.Decoder, "step", noted)
     prompts = [random_ids(generator, 36), *(random_ids(generator, 4) for _ in range(5))]
     asked = [SampleRequest(prompt, (index,)) for index, prompt in enumerate(prompts)]
     answers = InProcessEngine(policy, 256).generate(asked, SamplingParams(1.0, 100, (), 0, 1.0, 0.0, False))

@@ -1,94 +1,113 @@
-"""One decoding step of a model: its own forward pass, or the same in fewer calls where its layers are known.
+"""The passes of a model that samples: its own, or the step of one token in fewer calls where its layers are known.
 
 A step of a small batch is bound by calls, not by arithmetic, and a Hugging Face layer makes many of them. For layers
-of the Llama kind the norms, the rotary embedding and the residual stream are done here; the linear maps and the MLP
-stay calls of the model's own modules, so that whatever replaced them takes part.
+of the Llama kind the norms, the rotary embedding and the residual stream are done here. Linear maps that were replaced
+or have hooks stay calls of the model's own modules, so that whatever replaced them takes part.
 """
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import rms_norm
+from torch import Tensor, nn
+from torch.nn.functional import linear, rms_norm
 from transformers import PreTrainedModel
 
+from groupwise.policy import known
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
 
-# Models of transformers whose pass `_llama_step` repeats: what their classes are called, by the name of their module.
-KNOWN_MODELS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+# Weights of maps that share their input are copied side by side, one product instead of two or three, where all of
+# them together take no more bytes than this. In larger models the products outweigh the calls.
+JOINED_BYTES = 64 * 2**20
+
+Map = Callable[[Tensor], Tensor]
 
 
-def forward(
-    model: PreTrainedModel, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention, known: bool
-) -> Tensor:
-    """Hidden states of packed tokens, (T, D). known: what `is_known` says of the model."""
-    backbone = getattr(model, model.base_model_prefix)
-    if known and isinstance(plan, DecodeAttention):
-        return _llama_step(backbone, ids_T, positions_T, plan.cache)
-    hidden: Tensor = backbone(
-        input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
-    ).last_hidden_state[0]
-    return hidden
+class Decoder:
+    """Passes of one model, whose weights must stay as they are while it is in use."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._backbone: Any = getattr(model, model.base_model_prefix)
+        self._layers = _joined_maps(self._backbone.layers) if known.is_known(model) else None
+
+    def prefill(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention) -> Tensor:
+        """Hidden states of packed prompts, (T, D)."""
+        return self._forward(ids_T, positions_T, plan)
+
+    def step(self, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
+        """Hidden states of one new token of each row, (A, D)."""
+        if self._layers is None:
+            return self._forward(ids_A, positions_A, DecodeAttention(cache))
+        backbone = self._backbone
+        hidden_AD = backbone.embed_tokens(ids_A)
+        cosine, sine = backbone.rotary_emb(hidden_AD, position_ids=positions_A.unsqueeze(0))
+        half = cosine.shape[-1] // 2
+        # Both halves of a head turn by the same angles, the first against the other.
+        rotation = cosine[0].unsqueeze(1), torch.cat([-sine[0, :, :half], sine[0, :, half:]], dim=-1).unsqueeze(1)
+        for index, (layer, (attention_in, mlp)) in enumerate(zip(backbone.layers, self._layers, strict=True)):
+            attention = layer.self_attn
+            heads_AXD = attention_in(_norm(layer.input_layernorm, hidden_AD)).view(len(ids_A), -1, attention.head_dim)
+            attended_AHD = cache.attend(index, *_rotated(attention, heads_AXD, rotation), attention.scaling)
+            hidden_AD = hidden_AD + attention.o_proj(attended_AHD.view(len(ids_A), -1))
+            hidden_AD = hidden_AD + mlp(_norm(layer.post_attention_layernorm, hidden_AD))
+        return _norm(backbone.norm, hidden_AD)
+
+    def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
+        hidden_1TD: Tensor = self._backbone(
+            input_ids=ids_T.unsqueeze(0), position_ids=positions_T.unsqueeze(0), use_cache=False, plan=plan
+        ).last_hidden_state
+        return hidden_1TD[0]
 
 
-def is_known(model: PreTrainedModel) -> bool:
-    """Whether every module whose own forward pass would be passed over is one that `_llama_step` repeats.
-
-    A subclass, a hook, or a forward of the module's own may compute anything, and makes the model unknown.
-    """
-    backbone: Any = getattr(model, model.base_model_prefix)
-    for folder, prefix in KNOWN_MODELS.items():
-        module = f"transformers.models.{folder}.modeling_{folder}"
-        if type(backbone).__module__ == module and type(backbone).__name__ == f"{prefix}Model":
-            break
-    else:
-        return False
-
-    def plain(part: Any, kind: str) -> bool:
-        name = (type(part).__module__, type(part).__qualname__)
-        hooked = part._forward_hooks or part._forward_pre_hooks
-        return name == (module, prefix + kind) and not hooked and "forward" not in vars(part)
-
-    layers = list(backbone.layers)
-    norms = [backbone.norm]
-    for layer in layers:
-        norms += [layer.input_layernorm, layer.post_attention_layernorm]
-        norms += [getattr(layer.self_attn, name) for name in ("q_norm", "k_norm") if hasattr(layer.self_attn, name)]
-    return (
-        len(layers) == backbone.config.num_hidden_layers
-        and plain(backbone, "Model")
-        and all(plain(layer, "DecoderLayer") and plain(layer.self_attn, "Attention") for layer in layers)
-        and all(plain(norm, "RMSNorm") for norm in norms)
-    )
-
-
-def _llama_step(backbone: Any, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
-    """The pass of a Llama-like model over one new token of each row."""
-    hidden_AD = backbone.embed_tokens(ids_A)
-    cosine, sine = backbone.rotary_emb(hidden_AD, position_ids=positions_A.unsqueeze(0))
-    half = cosine.shape[-1] // 2
-    # Both halves of a head turn by the same angles, the first against the other.
-    cosine_A1D = cosine[0].unsqueeze(1)
-    sine_A1D = torch.cat([-sine[0, :, :half], sine[0, :, half:]], dim=-1).unsqueeze(1)
-
-    def turned(heads_AHD: Tensor) -> Tensor:
-        return torch.addcmul(heads_AHD * cosine_A1D, heads_AHD.roll(half, dims=-1), sine_A1D)
-
-    for index, layer in enumerate(backbone.layers):
-        attention = layer.self_attn
-        shape = (len(ids_A), -1, attention.head_dim)
-        normed_AD = _norm(layer.input_layernorm, hidden_AD)
-        query_AHD = attention.q_proj(normed_AD).view(shape)
-        key_AKD = attention.k_proj(normed_AD).view(shape)
-        value_AKD = attention.v_proj(normed_AD).view(shape)
-        if hasattr(attention, "q_norm"):
-            query_AHD, key_AKD = _norm(attention.q_norm, query_AHD), _norm(attention.k_norm, key_AKD)
-        attended_AHD = cache.attend(index, turned(query_AHD), turned(key_AKD), value_AKD, attention.scaling)
-        hidden_AD = hidden_AD + attention.o_proj(attended_AHD.reshape(len(ids_A), -1))
-        normed_AD = _norm(layer.post_attention_layernorm, hidden_AD)
-        hidden_AD = hidden_AD + layer.mlp(normed_AD.unsqueeze(0))[0]
-    return _norm(backbone.norm, hidden_AD)
+def _rotated(attention: Any, heads_AXD: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values from what the three maps made, side by side."""
+    key_heads = heads_AXD.shape[1] // (attention.num_key_value_groups + 2)
+    heads = heads_AXD.shape[1] - 2 * key_heads
+    turning_AXD, value_AKD = heads_AXD[:, :-key_heads], heads_AXD[:, -key_heads:]
+    if hasattr(attention, "q_norm"):
+        query_AHD, key_AKD = turning_AXD.split([heads, key_heads], dim=1)
+        turning_AXD = torch.cat([_norm(attention.q_norm, query_AHD), _norm(attention.k_norm, key_AKD)], dim=1)
+    cosine_A1D, sine_A1D = rotation
+    swapped_AXD = turning_AXD.roll(turning_AXD.shape[-1] // 2, dims=-1)
+    turned_AXD = torch.addcmul(turning_AXD * cosine_A1D, swapped_AXD, sine_A1D)
+    return turned_AXD[:, :heads], turned_AXD[:, heads:], value_AKD
 
 
 def _norm(norm: Any, values: Tensor) -> Tensor:
     return rms_norm(values, norm.weight.shape, norm.weight, norm.variance_epsilon)
+
+
+def _joined_maps(layers: Sequence[Any]) -> list[tuple[Map, Map]]:
+    """For every layer what makes its queries, keys and values, side by side, and its MLP."""
+    inputs = [[layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj] for layer in layers]
+    gates = [[layer.mlp.gate_proj, layer.mlp.up_proj] if known.is_plain(layer.mlp, "MLP") else [] for layer in layers]
+    weights = [weight for maps in inputs + gates for part in maps for weight in part.parameters()]
+    small = sum(weight.numel() * weight.element_size() for weight in weights) <= JOINED_BYTES
+    return [
+        (_side_by_side(own, small), partial(_gated, layer.mlp, _side_by_side(gate, small) if gate else None))
+        for layer, own, gate in zip(layers, inputs, gates, strict=True)
+    ]
+
+
+def _gated(mlp: Any, gate_and_up: Map | None, hidden_AD: Tensor) -> Tensor:
+    if gate_and_up is None:
+        projected_1AD: Tensor = mlp(hidden_AD.unsqueeze(0))
+        return projected_1AD[0]
+    gate_AF, up_AF = gate_and_up(hidden_AD).chunk(2, dim=-1)
+    projected_AD: Tensor = mlp.down_proj(mlp.act_fn(gate_AF) * up_AF)
+    return projected_AD
+
+
+def _side_by_side(maps: Sequence[nn.Module], joined: bool) -> Map:
+    """The outputs of maps with the same input, along the last axis."""
+    linears = [part for part in maps if type(part) is nn.Linear and not _is_altered(part)]
+    weights: list[Tensor] = [part.weight for part in linears]
+    biases: list[Tensor] = [part.bias for part in linears if part.bias is not None]
+    if joined and len(linears) == len(maps) and len(biases) in (0, len(maps)):
+        return partial(linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)
+    return lambda hidden_AD: torch.cat([part(hidden_AD) for part in maps], dim=-1)
+
+
+def _is_altered(part: nn.Module) -> bool:
+    return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))

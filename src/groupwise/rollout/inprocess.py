@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 
 from groupwise.policy.attention import Block
 from groupwise.policy.load import Policy
-from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
-from groupwise.rollout.decoder import forward, is_known
+from groupwise.rollout.cache import KVCache, PrefillAttention
+from groupwise.rollout.decoder import Decoder
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
 from groupwise.rollout.queue import Queue
@@ -20,9 +20,9 @@ from groupwise.rollout.sampling import draw, uniforms
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
 # waits, the running rows are moved together in the cache. Prefilling some prompts at once costs less than one by one,
-# and moving costs one copy of the cache; an ended row costs its share of every further token.
+# and moving costs a copy of the rows that move; an ended row costs its share of every further token.
 REFILL_BELOW = 0.9
-COMPACT_BELOW = 0.75
+COMPACT_BELOW = 0.9
 
 
 class InProcessEngine:
@@ -75,7 +75,7 @@ class InProcessEngine:
         count = min(self._batch_sequences, queue.sequences)
         rows = Rows(count, queue.longest, device)
         cache = KVCache(count, queue.longest, device)
-        decode, known = DecodeAttention(cache), is_known(self._model)
+        decoder = Decoder(self._model)
         recorder = KeptRecorder()
         unrecorded: list[None] = [None] * queue.sequences
         logits_AV = torch.empty(0, device=device)
@@ -85,7 +85,7 @@ class InProcessEngine:
             if queue.waiting and running < REFILL_BELOW * count:
                 free_A = (~rows.running_A).nonzero().squeeze(1)[: queue.waiting]
                 begun = queue.take(len(free_A))
-                first = divided | self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A], known)
+                first = divided | self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A], decoder)
                 requests_of = queue.requests_of(begun)
                 first_AV = torch.stack([first[request] for request in requests_of])
                 # Only the last request can have further sequences that begin later.
@@ -106,13 +106,13 @@ class InProcessEngine:
             if running == 0:
                 continue
             if not queue.waiting and running < COMPACT_BELOW * len(rows.sequence_A):
-                kept = rows.running_A.nonzero().squeeze(1)
+                kept = rows.closed_up()
                 rows.keep(kept)
                 token_A = token_A[kept]
                 cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
             cache.advance()
             positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
-            logits_AV = policy_logits(self._model, self._forward(token_A, positions_A, decode, known))
+            logits_AV = policy_logits(self._model, decoder.step(token_A, positions_A, cache))
 
         if sampling.record_kept:
             kept_B = recorder.sets(record.length_B.tolist())
@@ -121,7 +121,7 @@ class InProcessEngine:
                     yield request, record.completions(queue.sequences_of(request), self.version, kept_B)
 
     def _prefill(
-        self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, known: bool
+        self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, decoder: Decoder
     ) -> dict[int, Tensor]:
         """The logits behind the prompts that come to the cache, (V) by request.
 
@@ -139,14 +139,9 @@ class InProcessEngine:
             return {}
         ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
         positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
-        hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache), known)
+        hidden_TD = decoder.prefill(ids_T, positions_T, PrefillAttention(block, cache))
         last_P = torch.tensor(starts, device=device) + block.lengths - 1
         return dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
-
-    def _forward(
-        self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention, known: bool
-    ) -> Tensor:
-        return forward(self._model, ids_T, positions_T, plan, known)
 
 
 def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:

@@ -86,6 +86,8 @@ class Queue:
 
     def finish(self, ended: Tensor) -> list[int]:
         """These sequences have ended; the requests that are complete by it."""
+        if len(ended) == 0:
+            return []
         request_E = self._request_B[ended]
         self._unfinished_R -= request_E.bincount(minlength=len(self._unfinished_R))
         return [request for request in request_E.unique().tolist() if self._unfinished_R[request] == 0]

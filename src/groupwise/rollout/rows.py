@@ -28,6 +28,13 @@ class Rows:
         self.running_A[free_A] = True
         self.uniform_AT[free_A, :-1] = uniforms.to(self.uniform_AT.device)
 
+    def closed_up(self) -> Tensor:
+        """The running rows, those at the end in the places of the ended ones before them; all others where they are."""
+        count = int(self.running_A.sum())
+        kept = torch.arange(count, device=self.running_A.device)
+        kept[~self.running_A[:count]] = self.running_A[count:].nonzero().squeeze(1) + count
+        return kept
+
     def keep(self, kept: Tensor) -> None:
         """Only these rows stay, in this order."""
         self.sequence_A, self.position_A = self.sequence_A[kept], self.position_A[kept]

@@ -1,0 +1,45 @@
+"""Which models have layers whose pass can be computed here instead of by their own modules."""
+
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+# What the classes of such models in transformers are called, by the name of their module.
+KNOWN_MODELS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+
+
+def is_known(model: PreTrainedModel) -> bool:
+    """Whether every module whose own forward pass would be passed over is one of transformers' plain Llama kind.
+
+    These are the backbone, its layers, their attention, and the norms. A subclass, a hook, or a forward of the
+    module's own may compute anything, and makes the model unknown.
+    """
+    backbone: Any = getattr(model, model.base_model_prefix)
+    return is_known_backbone(backbone)
+
+
+def is_known_backbone(backbone: Any) -> bool:
+    """The same of the model without its head."""
+    if not is_plain(backbone, "Model"):
+        return False
+    layers = list(backbone.layers)
+    norms = [backbone.norm]
+    for layer in layers:
+        norms += [layer.input_layernorm, layer.post_attention_layernorm]
+        norms += [getattr(layer.self_attn, name) for name in ("q_norm", "k_norm") if hasattr(layer.self_attn, name)]
+    folder = type(backbone).__module__
+    return (
+        len(layers) == backbone.config.num_hidden_layers
+        and all(is_plain(layer, "DecoderLayer") and is_plain(layer.self_attn, "Attention") for layer in layers)
+        and all(is_plain(norm, "RMSNorm") for norm in norms)
+        and all(type(part).__module__ == folder for part in [*layers, *norms])
+    )
+
+
+def is_plain(part: nn.Module, kind: str) -> bool:
+    """Whether the module is exactly the known models' class of this kind, and nothing was hung onto it."""
+    names = {(f"transformers.models.{folder}.modeling_{folder}", prefix + kind) for folder, prefix in KNOWN_MODELS.items()}
+    hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
+    named = (type(part).__module__, type(part).__qualname__)
+    return named in names and not any(hooks) and "forward" not in vars(part)
