@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from groupwise.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
+from groupwise.rollout.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train import files
 from groupwise.train.main import compose_and_start, resume_run, with_default_recipe
@@ -277,17 +278,23 @@ def test_an_interrupt_while_sampling_ends_the_step_at_once(
     reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     run = tmp_path / "run"
-    forward = InProcessEngine._forward
-    calls = 0
+    prefill, step = InProcessEngine._prefill, Decoder.step
+    version = calls = 0
 
-    def counted(engine: Any, *arguments: Any) -> Any:
+    def noted(engine: Any, *arguments: Any) -> Any:
+        nonlocal version
+        version = engine.version
+        return prefill(engine, *arguments)
+
+    def counted(decoder: Any, *arguments: Any) -> Any:
         nonlocal calls
-        calls += engine.version == 2
+        calls += version == 2
         if calls == 5:
             os.kill(os.getpid(), number)
-        return forward(engine, *arguments)
+        return step(decoder, *arguments)
 
-    monkeypatch.setattr(InProcessEngine, "_forward", counted)
+    monkeypatch.setattr(InProcessEngine, "_prefill", noted)
+    monkeypatch.setattr(Decoder, "step", counted)
     assert train(run) is None
     assert calls == 5
     monkeypatch.undo()
@@ -301,13 +308,13 @@ def test_an_interrupt_before_the_first_step_is_finished(
     reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    forward = InProcessEngine._forward
+    step = Decoder.step
 
-    def interrupted(engine: Any, *arguments: Any) -> Any:
+    def interrupted(decoder: Any, *arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
-        return forward(engine, *arguments)
+        return step(decoder, *arguments)
 
-    monkeypatch.setattr(InProcessEngine, "_forward", interrupted)
+    monkeypatch.setattr(Decoder, "step", interrupted)
     assert train(run) is None
     monkeypatch.undo()
     assert_nothing_half_written(run)

@@ -16,6 +16,7 @@ from groupwise.policy.check import TOLERANCE_NATS, check_scoring
 from groupwise.policy.load import Policy, load_policy
 from groupwise.policy.packing import PackedBatch, SequenceGroup, pack, packed_tokens
 from groupwise.policy.score import Scoring, score
+from groupwise.policy.tiles import Tile, tiles_of
 from tests.tiny import (
     ARCHITECTURES,
     VOCABULARY,
@@ -71,13 +72,14 @@ def test_scores_and_gradients_are_those_of_the_plain_model(architecture: str, te
 
 
 def test_gradients_in_double_precision() -> None:
-    """The hidden states are exact here, and only the logits are rounded to float32."""
+    """Only the model's norms round to float32."""
     groups = ragged_groups(2, SHAPES)
     plain = build("llama").double()
     policy = policy_of(plain)
     plain_loss(plain, groups, factors(groups), 1.0)[2].backward()
     logps_N, _ = packed_scores(policy, groups, 1.0)
-    (logps_N.double() * factors(groups)).sum().backward()
+    assert logps_N.dtype == torch.float64
+    (logps_N * factors(groups)).sum().backward()
     assert relative_difference(gradients(policy.model), gradients(plain)) < 1e-6
 
 
@@ -117,6 +119,7 @@ def test_logits_that_fit_one_chunk_are_not_computed_again() -> None:
     groups = ragged_groups(3, SHAPES)
     policy = policy_of(build("llama"))
     rows: list[int] = []
+    policy.head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY), requires_grad=False)
     policy.head.register_forward_hook(lambda module, inputs, output: rows.append(output.shape[0]))  # noqa: ARG005
     logps_N, _ = packed_scores(policy, groups, 1.0, chunk_tokens=1000)
     logps_N.sum().backward()
@@ -132,6 +135,7 @@ def test_logits_exist_for_one_chunk_at_a_time() -> None:
     groups = ragged_groups(3, SHAPES)
     policy = policy_of(build("llama"))
     rows: list[int] = []
+    policy.head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY), requires_grad=False)
     policy.head.register_forward_hook(lambda module, inputs, output: rows.append(output.shape[0]))  # noqa: ARG005
     logps_N, _ = packed_scores(policy, groups, 1.0, chunk_tokens=10)
     assert rows == [10, 10, 10, 10, 3]
@@ -262,18 +266,20 @@ def refusal(policy: Policy) -> str:
 
 
 def test_the_check_refuses_a_wrong_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    attend = attention.SharedPromptAttention.attend
+    attend = attention.SharedPromptAttention.attend_rows
 
-    def scaled(plan: Any, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        return attend(plan, layer, query, key, value, 1.05 * scale)
+    def scaled(plan: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        return attend(plan, query, key, value, 1.05 * scale)
 
-    monkeypatch.setattr(attention.SharedPromptAttention, "attend", scaled)
+    monkeypatch.setattr(attention.SharedPromptAttention, "attend_rows", scaled)
     assert difference_in(refusal(policy_of(build("qwen3")))) > TOLERANCE_NATS
 
 
 def test_the_check_refuses_a_wrong_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    mask = attention._mask
-    monkeypatch.setattr(attention, "_mask", lambda *arguments: torch.zeros_like(mask(*arguments)))
+    def seeing_all(*arguments: Any) -> list[Tile]:
+        return [replace(tile, mask_1TS=torch.zeros_like(tile.mask_1TS)) for tile in tiles_of(*arguments)]
+
+    monkeypatch.setattr("groupwise.policy.attention.tiles_of", seeing_all)
     assert difference_in(refusal(policy_of(build("qwen3")))) > TOLERANCE_NATS
 
 

@@ -21,6 +21,7 @@ from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.policy.load import Policy, load_policy
+from groupwise.policy.token_scores import Rows, Tile
 from groupwise.rollout import inprocess
 from groupwise.rollout.cache import KVCache
 from groupwise.tasks.problem import Problem
@@ -76,7 +77,8 @@ class Trace:
     """What a run computed. gradients: of every optimizer step before its norm is limited.
 
     decoded: sequences that each call of the engine holds at once; head_rows: rows of logits that existed at one time
-    in training; entropy_coefficients: of every step; references: the reference's weights at the end of every step.
+    in training; layer_calls: of the first layer, for a gradient;
+    entropy_coefficients: of every step; references: the reference's weights at the end of every step.
     """
 
     config: TrainConfig
@@ -90,6 +92,7 @@ class Trace:
     gradients: list[dict[str, Tensor]]
     decoded: list[int]
     head_rows: list[int]
+    layer_calls: int
     measured: list[list[Problem]]
     entropy_coefficients: list[float]
 
@@ -158,6 +161,8 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
     gradients: list[dict[str, Tensor]] = []
     decoded: list[int] = []
     head_rows: list[int] = []
+    logits_of = Rows.logits
+    layer_calls: list[bool] = []
 
     def noted_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
         # A twin of the log-probabilities that nothing else uses: its gradient is the loss's own.
@@ -169,22 +174,25 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
 
     def noted_step(policy: Policy, *arguments: Any) -> Any:
         named = policy.trainable()
-        # Where no group had a signal there is no pass, and the gradient is 0.
+        # A weight that no token reached has none.
         zeros = torch.zeros_like
         gradients.append(
             {name: zeros(weight) if weight.grad is None else weight.grad.clone() for name, weight in named}
         )
         return optimizer_step(policy, *arguments)
 
-    def note_rows(_: Any, arguments: Any, __: Any) -> None:
-        if not torch.is_inference_mode_enabled():
-            head_rows.append(arguments[0].shape[0])
+    def noted_logits(rows: Rows, tile: Tile) -> Tensor:
+        head_rows.append(len(rows.target_C))
+        return logits_of(rows, tile)
 
     def noted_run(*arguments: Any) -> Run:
         run = assemble(*arguments)
+        # Those that tried out how much memory a pass takes.
+        passes.clear()
+        head_rows.clear()
         seen["run"].append(run)
         seen["before"].append(weights_of(run.policy))
-        run.policy.head.register_forward_hook(note_rows)
+        count_layer_calls(run.policy, layer_calls)
         return run
 
     def recording(name: str, original: Callable[..., Any], value: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,6 +209,7 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
 
     console = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        patch.setattr(Rows, "logits", noted_logits)
         patch.setattr(setup, "load_policy", fresh_policy)
         patch.setattr(update, "policy_loss", noted_loss)
         patch.setattr(update, "optimizer_step", noted_step)
@@ -227,9 +236,16 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
         gradients=gradients,
         decoded=decoded,
         head_rows=head_rows,
+        layer_calls=sum(layer_calls),
         measured=seen["measured"],
         entropy_coefficients=seen["coefficients"],
     )
+
+
+def count_layer_calls(policy: Policy, calls: list[bool]) -> None:
+    """Note every call of the first layer, and whether it was made for a gradient."""
+    layer: Any = policy.model.get_submodule("model.layers.0.mlp.down_proj")
+    layer.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
 
 
 def weights_of(policy: Policy) -> dict[str, Tensor]:

@@ -14,10 +14,11 @@ from groupwise.config import SftConfig
 from groupwise.policy.load import load_policy
 from groupwise.policy.packing import SequenceGroup
 from groupwise.policy.score import score
+from groupwise.policy.token_scores import Rows, Tile
 from groupwise.train import sft
 from groupwise.train.sft import SftProgress, SftResult, accumulate_gradient, run_sft
 from tests.options.files import answers, questions, write_files
-from tests.options.runs import weights_of
+from tests.options.runs import count_layer_calls, weights_of
 
 SMALL = [
     "data={demonstrations}",
@@ -33,7 +34,7 @@ SMALL = [
 @dataclass
 class SftTrace:
     """What a supervised run computed. gradients: of every step before its norm is limited; passes: their packed tokens;
-    head_rows: rows of logits that existed at one time."""
+    head_rows: rows of logits that existed at one time; layer_calls: of the first layer."""
 
     config: SftConfig
     result: SftResult
@@ -44,6 +45,7 @@ class SftTrace:
     gradients: list[dict[str, Tensor]]
     passes: list[int]
     head_rows: list[int]
+    layer_calls: int
     threads: int
 
 
@@ -65,13 +67,19 @@ def run_sft_with(overrides: list[str]) -> SftTrace:
     progress: list[SftProgress] = []
     original_clip = nn.utils.clip_grad_norm_
     names: list[str] = []
+    logits_of = Rows.logits
+    layer_calls: list[bool] = []
 
     def loaded(*arguments: Any) -> Any:
         policy = load_policy(*arguments)
         seen["before"].append(weights_of(policy))
         names.extend(name for name, _ in policy.trainable())
-        policy.head.register_forward_hook(lambda _, given, __: seen["rows"].append(given[0].shape[0]))
+        count_layer_calls(policy, layer_calls)
         return policy
+
+    def noted_logits(rows: Rows, tile: Tile) -> Tensor:
+        seen["rows"].append(len(rows.target_C))
+        return logits_of(rows, tile)
 
     def accumulated(policy: Any, groups: Any, *arguments: Any) -> float:
         seen["batches"].append(list(groups))
@@ -86,6 +94,7 @@ def run_sft_with(overrides: list[str]) -> SftTrace:
         return original_clip(weights, limit)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rows, "logits", noted_logits)
         patch.setattr(sft, "load_policy", loaded)
         patch.setattr(sft, "accumulate_gradient", accumulated)
         patch.setattr(sft, "score", scored)
@@ -103,5 +112,6 @@ def run_sft_with(overrides: list[str]) -> SftTrace:
         gradients=seen["gradients"],
         passes=seen["passes"],
         head_rows=seen["rows"],
+        layer_calls=sum(layer_calls),
         threads=threads,
     )

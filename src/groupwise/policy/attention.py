@@ -7,13 +7,17 @@ shared by a group, about completions, and about the key/value cache.
 Axes: T packed tokens, P prompts, B sequences, H heads, K key/value heads, D head width, L positions of a padded block.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
+
+from groupwise.policy.tiles import Tile, tile_attention, tiles_of
 
 IMPLEMENTATION = "groupwise"
 
@@ -156,23 +160,76 @@ class _Bucket:
 class SharedPromptAttention:
     """Packed prompts, each followed by its completions, which see their prompt and themselves.
 
-    A prompt stands once in the packed tokens, however many completions share it. starts, lengths, owners: of each
-    completion its first packed position, its tokens, and its prompt.
+    A prompt stands once in the packed tokens, however many completions share it. On a CPU the attention is computed in
+    tiles, elsewhere by the fused kernel on padded blocks.
+
+    prompts: start and length of each. starts, lengths, owners: of each completion its first packed position, its
+    tokens, and its prompt.
     """
 
-    def __init__(self, prompts: Block, starts: list[int], lengths: list[int], owners: list[int]) -> None:
-        self._prompts = prompts
-        device = prompts.row_R.device
+    def __init__(
+        self,
+        prompts: Sequence[tuple[int, int]],
+        starts: Sequence[int],
+        lengths: Sequence[int],
+        owners: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        self._runs = prompts, starts, lengths, owners
+        self._device = device
+
+    def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:  # noqa: ARG002
+        """Attention of prompts to themselves and of completions to their prompt and themselves."""
+        query_THD, key_TKD, value_TKD = (rows[0].transpose(0, 1) for rows in (query_1HTD, key_1KTD, value_1KTD))
+        return self.attend_rows(query_THD, key_TKD, value_TKD, scale).to(query_1HTD.dtype).unsqueeze(0)
+
+    def attend_rows(self, query_THD: Tensor, key_TKD: Tensor, value_TKD: Tensor, scale: float) -> Tensor:
+        """The same for tokens in the first axis, (T, H, D)."""
+        if self._device.type == "cpu":
+            precise = torch.promote_types(query_THD.dtype, torch.float32)
+            query_THD, key_TKD, value_TKD = (rows.to(precise) for rows in (query_THD, key_TKD, value_TKD))
+            return tile_attention(query_THD, key_TKD, value_TKD, self._tiles, scale)
+        query, key, value = (rows.transpose(0, 1).unsqueeze(0) for rows in (query_THD, key_TKD, value_TKD))
+        return self._padded.attend(query.to(value.dtype), key.to(value.dtype), value, scale)[0]
+
+    @cached_property
+    def _tiles(self) -> list[Tile]:
+        prompts, starts, lengths, owners = self._runs
+        completions: list[list[tuple[int, int]]] = [[] for _ in prompts]
+        for start, length, owner in zip(starts, lengths, owners, strict=True):
+            completions[owner].append((start, start + length))
+        return [
+            tile
+            for (start, length), own in zip(prompts, completions, strict=True)
+            for tile in tiles_of((start, start + length), own, self._device)
+        ]
+
+    @cached_property
+    def _padded(self) -> "_PaddedAttention":
+        return _PaddedAttention(*self._runs, self._device)
+
+
+class _PaddedAttention:
+    """Attention on right-padded blocks of completions of similar length."""
+
+    def __init__(
+        self,
+        prompts: Sequence[tuple[int, int]],
+        starts: Sequence[int],
+        lengths: Sequence[int],
+        owners: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        self._prompts = Block.of_runs([start for start, _ in prompts], [length for _, length in prompts], device)
         self._buckets = []
         for members in similar(lengths):
             block = Block.of_runs([starts[b] for b in members], [lengths[b] for b in members], device)
             prompt_B = torch.tensor([owners[b] for b in members], device=device)
-            self._buckets.append(_Bucket(block, prompt_B, _mask(prompts, block, prompt_B)))
-        rows = [prompts.row_R, *(bucket.block.row_R for bucket in self._buckets)]
+            self._buckets.append(_Bucket(block, prompt_B, _mask(self._prompts, block, prompt_B)))
+        rows = [self._prompts.row_R, *(bucket.block.row_R for bucket in self._buckets)]
         self._order_T = torch.cat(rows).argsort()
 
-    def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:  # noqa: ARG002
-        """Attention of prompts to themselves and of completions to their prompt and themselves."""
+    def attend(self, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:
         prompts = self._prompts
         key_PKLD, value_PKLD = prompts.pad(key_1KTD), prompts.pad(value_1KTD)
         # Right padding comes after every real token, so that causality alone hides it.
@@ -193,7 +250,7 @@ class SharedPromptAttention:
         return flat_TX.view(1, query_1HTD.shape[2], query_1HTD.shape[1], query_1HTD.shape[3])
 
 
-def similar(lengths: list[int]) -> list[list[int]]:
+def similar(lengths: Sequence[int]) -> list[list[int]]:
     """Indices of the runs that have tokens, longest first, parted where they become much shorter."""
     order = sorted((b for b, length in enumerate(lengths) if length > 0), key=lambda b: -lengths[b])
     parts: list[list[int]] = []

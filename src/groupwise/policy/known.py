@@ -39,7 +39,9 @@ def is_known_backbone(backbone: Any) -> bool:
 
 def is_plain(part: nn.Module, kind: str) -> bool:
     """Whether the module is exactly the known models' class of this kind, and nothing was hung onto it."""
-    names = {(f"transformers.models.{folder}.modeling_{folder}", prefix + kind) for folder, prefix in KNOWN_MODELS.items()}
+    names = {
+        (f"transformers.models.{folder}.modeling_{folder}", prefix + kind) for folder, prefix in KNOWN_MODELS.items()
+    }
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     named = (type(part).__module__, type(part).__qualname__)
     return named in names and not any(hooks) and "forward" not in vars(part)

@@ -85,11 +85,13 @@ class Policy:
         """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
         if self.compute_dtype == torch.float32:
             return self.model
-        twin = copy.deepcopy(self.model).requires_grad_(False).eval()
         # Weights alone: rotary frequencies are buffers, and in a reduced precision they would turn by other angles.
-        for weight in twin.parameters():
-            weight.data = weight.data.to(self.compute_dtype)
-        return twin
+        # Given as copied already, they are never copied in float32.
+        copied = {
+            id(weight): nn.Parameter(weight.detach().to(self.compute_dtype), requires_grad=False)
+            for weight in self.model.parameters()
+        }
+        return copy.deepcopy(self.model, copied).eval()
 
 
 def load_policy(

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupwise.policy.attention import Block, SharedPromptAttention
+from groupwise.policy.attention import SharedPromptAttention
 
 Ids = NDArray[np.int64]
 
@@ -56,8 +56,7 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
     positions: list[Ids] = []
     predictors: list[Ids] = []
     targets: list[Ids] = []
-    prompt_starts: list[int] = []
-    prompt_lengths: list[int] = []
+    prompts: list[tuple[int, int]] = []
     starts: list[int] = []
     lengths: list[int] = []
     owners: list[int] = []
@@ -68,8 +67,7 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
             raise ValueError("a prompt or a completion without tokens cannot be scored")
         tokens.append(group.prompt_ids)
         positions.append(np.arange(prompt))
-        prompt_starts.append(cursor)
-        prompt_lengths.append(prompt)
+        prompts.append((cursor, prompt))
         last = cursor + prompt - 1
         cursor += prompt
         for ids in group.completion_ids:
@@ -93,5 +91,5 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
         predictor_N=row(predictors),
         target_ids_N=row(targets),
         lengths_B=torch.tensor(lengths, dtype=torch.int64, device=device) + 1,
-        attention=SharedPromptAttention(Block.of_runs(prompt_starts, prompt_lengths, device), starts, lengths, owners),
+        attention=SharedPromptAttention(prompts, starts, lengths, owners, device),
     )

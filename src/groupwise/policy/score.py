@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from groupwise.objective.entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
+from groupwise.policy.layers import hidden_states
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import PackedBatch
 from groupwise.policy.token_scores import TokenScores
@@ -18,12 +19,14 @@ class Scoring:
     """How tokens are scored: the same for every policy that scores them.
 
     temperature: of the sampler. chunk_tokens: response positions whose logits exist at one time.
-    entropy_gradient: whether the entropies carry gradient, for a bonus.
+    entropy_gradient: whether the entropies carry gradient, for a bonus. recompute_layers: whether the backward pass
+    computes the layers again, so that the forward pass keeps only their inputs.
     """
 
     temperature: float
     chunk_tokens: int
     entropy_gradient: bool = False
+    recompute_layers: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Scores:
-    """Over N, float32.
+    """Over N, float32, or float64 where the weights are.
 
     logps_N: of each token. entropies_N: in nats, at the sampling temperature over the kept set. entropies_at_1_N: at
     temperature 1 over the whole vocabulary, without gradient.
@@ -50,21 +53,16 @@ class Scores:
 def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | None = None) -> Scores:
     """Score every response token at the sampling temperature and, where sets were recorded, over its kept set.
 
-    The logits exist for `chunk_tokens` response positions at a time. Where there are more of them, the backward pass
-    computes the logits again.
+    The logits exist for `chunk_tokens` response positions at a time, and of these for a tile of the vocabulary at a
+    time where the head is a plain one. The backward pass computes them again but for those that it is cheap to keep.
     """
     with policy.arithmetic():
-        hidden_1TD = policy.backbone(
-            input_ids=batch.token_ids_1T,
-            position_ids=batch.position_ids_1T,
-            use_cache=False,
-            plan=batch.attention,
-        ).last_hidden_state
-        hidden_ND = hidden_1TD[0].index_select(0, batch.predictor_N)
+        hidden_TD = hidden_states(policy.backbone, batch, scoring.recompute_layers)
+        hidden_ND = hidden_TD.index_select(0, batch.predictor_N)
         size, head = scoring.chunk_tokens, policy.head
         if kept is None and not scoring.entropy_gradient and type(head) is nn.Linear and head.bias is None:
             targets_N, heat = batch.target_ids_N, scoring.temperature
-            return Scores(*TokenScores.apply(hidden_ND, head.weight, head, targets_N, heat, size))
+            return Scores(*TokenScores.apply(hidden_ND, head.weight, targets_N, heat, size))
         sets = [None] * len(hidden_ND.split(size)) if kept is None else _split(kept, size)
         recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
         scored = []
@@ -82,7 +80,8 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
 def _score_chunk(
     head: nn.Module, hidden_CD: Tensor, target_C: Tensor, scoring: Scoring, kept: Kept | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    logits_CV = head(hidden_CD).float()
+    logits_CV = head(hidden_CD)
+    logits_CV = logits_CV.to(torch.promote_types(logits_CV.dtype, torch.float32))
     scaled_CV = logits_CV if scoring.temperature == 1.0 else logits_CV / scoring.temperature
     if kept is not None:
         mask_CV = kept_mask(kept.ids, kept.counts_N, logits_CV.shape[1])

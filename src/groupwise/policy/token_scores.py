@@ -1,90 +1,192 @@
-"""Log-probability and entropy of each token straight from its hidden state, without logits that outlive their chunk."""
+"""Log-probability and entropy of each token straight from its hidden state, without logits as wide as the vocabulary.
 
-from typing import Any
+The vocabulary is passed in tiles of columns that stay in the processor's cache, with a running maximum and running sums
+(Milakov and Gimelshein 2018, 1805.02867). Axes: N tokens, C of them in a chunk, V vocabulary, W columns of a tile, D
+model width.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+# The exponentials of so many tiles wait for the backward pass, which computes those of the others again.
+KEPT_TILES = 8
+NARROWEST_TILE = 64
+TILE_BYTES = {"cpu": 2**22}
+TILE_BYTES_ELSEWHERE = 2**27
+# Finite, also over a small temperature, so that 0 times it is 0.
+BELOW_ALL_LOGITS = -1e30
 
 
 class TokenScores(torch.autograd.Function):
     """(logps_N, entropies_N, entropies_at_1_N) of hidden states under a head without bias; only the first has gradient.
 
-    The gradient of a log-probability towards its logits is (one-hot - softmax) / temperature. Where all N tokens make
-    one chunk, their softmax waits for the backward pass, which then works in place on it; where they make several, the
-    backward pass computes the logits of each chunk again. No other tensor is as wide as the vocabulary.
+    `apply(hidden_ND, weight_VD, target_N, temperature, chunk)`. Entropies are in nats, at the temperature and at 1. The
+    scores are float32, or float64 where the weights are. Products run in the dtype of autocast, or of the weights.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden_ND: Tensor,
-        weight_VD: Tensor,
-        head: nn.Module,
-        target_N: Tensor,
-        temperature: float,
-        chunk: int,
+        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, target_N: Tensor, temperature: float, chunk: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        parts = []
-        softmax_NV = None
-        for hidden_CD, target_C in zip(hidden_ND.split(chunk), target_N.split(chunk), strict=True):
-            *scores, softmax_NV = _scores(head(hidden_CD), target_C, temperature)
-            parts.append(scores)
-        logps_N, entropies_N, at_1_N, logsumexp_N = (torch.cat(part) for part in zip(*parts, strict=True))
-        ctx.head, ctx.temperature, ctx.chunk = head, temperature, chunk
-        ctx.softmax_NV = softmax_NV if len(parts) == 1 and any(ctx.needs_input_grad) else None
         device = hidden_ND.device.type
-        ctx.autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        ctx.save_for_backward(hidden_ND, weight_VD, target_N, logsumexp_N)
+        ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
+        ctx.temperature, ctx.chunk, ctx.kept = temperature, chunk, []
+        room = KEPT_TILES if any(ctx.needs_input_grad) else 0
+        parts = []
+        with torch.autocast(device, enabled=False):
+            for hidden_CD, target_C in zip(hidden_ND.split(chunk), target_N.split(chunk), strict=True):
+                rows = Rows(hidden_CD.to(ctx.dtype).contiguous(), weight_VD, target_C, temperature)
+                scores, kept = _forward(rows, room - len(ctx.kept))
+                parts.append(scores)
+                ctx.kept += kept
+        logps_N, entropies_N, at_1_N, highest_N, total_N = (torch.cat(part) for part in zip(*parts, strict=True))
+        ctx.save_for_backward(hidden_ND, weight_VD, target_N, highest_N, total_N)
         ctx.mark_non_differentiable(entropies_N, at_1_N)
         return logps_N, entropies_N, at_1_N
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        hidden_ND, weight_VD, target_N, logsumexp_N = ctx.saved_tensors
-        dtype = ctx.autocast or weight_VD.dtype
-        product_VD = weight_VD.to(dtype)
-        grad_hidden, grad_weight = [], None
-        chunks = zip(*(tensor.split(ctx.chunk) for tensor in (hidden_ND, target_N, logsumexp_N, grads[0])), strict=True)
-        for hidden_CD, target_C, logsumexp_C, grad_C in chunks:
-            softmax_CV = ctx.softmax_NV
-            if softmax_CV is None:
-                with torch.no_grad(), torch.autocast(hidden_ND.device.type, dtype, enabled=ctx.autocast is not None):
-                    logits_CV = ctx.head(hidden_CD).float()
-                softmax_CV = logits_CV.div_(ctx.temperature).sub_(logsumexp_C.unsqueeze(1)).exp_()
-            ctx.softmax_NV = None
-            slope_C1 = (grad_C / ctx.temperature).unsqueeze(1)
-            slope_CV = softmax_CV.mul_(-slope_C1).scatter_add_(1, target_C.unsqueeze(1), slope_C1).to(dtype)
-            if ctx.needs_input_grad[0]:
-                grad_hidden.append((slope_CV @ product_VD).to(hidden_ND.dtype))
-            if ctx.needs_input_grad[1]:
-                own_VD = slope_CV.T @ hidden_CD.to(dtype)
-                grad_weight = own_VD.to(weight_VD.dtype) if grad_weight is None else grad_weight.add_(own_VD)
-        return torch.cat(grad_hidden) if grad_hidden else None, grad_weight, None, None, None, None
+        hidden_ND, weight_VD, target_N, highest_N, total_N = ctx.saved_tensors
+        # What is added up over chunks and tiles is not rounded in between.
+        wide = torch.promote_types(weight_VD.dtype, torch.float32)
+        grad_ND = hidden_ND.new_zeros(hidden_ND.shape, dtype=wide) if ctx.needs_input_grad[0] else None
+        grad_VD = weight_VD.new_zeros(weight_VD.shape, dtype=wide) if ctx.needs_input_grad[1] else None
+        # The backward pass works in place on what was kept; a second one computes everything again.
+        kept, ctx.kept = ctx.kept[::-1], []
+        for start in range(0, len(target_N), ctx.chunk):
+            own = slice(start, start + ctx.chunk)
+            rows = Rows(hidden_ND[own].to(ctx.dtype).contiguous(), weight_VD, target_N[own], ctx.temperature)
+            grad_CD = None if grad_ND is None else grad_ND[own]
+            _backward(rows, highest_N[own], total_N[own], grads[0][own], kept, grad_CD, grad_VD)
+        given_ND = None if grad_ND is None else grad_ND.to(hidden_ND.dtype)
+        return given_ND, None if grad_VD is None else grad_VD.to(weight_VD.dtype), None, None, None
 
 
-def _scores(logits_CV: Tensor, target_C: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Log-probabilities, entropies, entropies at temperature 1, log-sum-exp of the scaled logits, and the softmax."""
-    logits_CV = logits_CV.float()
-    at_1_C = None
-    if temperature != 1.0:
-        at_1_C = _normalise(logits_CV.clone(), target_C)[1]
-        logits_CV = logits_CV.div_(temperature)
-    logps_C, entropies_C, logsumexp_C, softmax_CV = _normalise(logits_CV, target_C)
-    at_1_C = entropies_C.clone() if at_1_C is None else at_1_C
-    return logps_C, entropies_C, at_1_C, logsumexp_C, softmax_CV
+class Tile(NamedTuple):
+    """Columns of the vocabulary: their weights, and where the target of each row is among them, if it is."""
+
+    columns: slice
+    weight_WD: Tensor
+    target_C1: Tensor
+    inside_C: Tensor
 
 
-def _normalise(logits_CV: Tensor, target_C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Log-probability, entropy log Z - Σ p·l, log-sum-exp, and the softmax; overwrites the logits.
+class Rows(NamedTuple):
+    """A chunk of tokens; the hidden states are in the dtype of the products."""
 
-    The logits l are taken below their maximum, so that the logarithm of a probability near 1 is not lost in rounding.
+    hidden_CD: Tensor
+    weight_VD: Tensor
+    target_C: Tensor
+    temperature: float
+
+    @property
+    def wide(self) -> torch.dtype:
+        """Of everything but products."""
+        return torch.promote_types(self.hidden_CD.dtype, torch.float32)
+
+    def tiles(self) -> Iterator[Tile]:
+        """All tiles, from the left to the right."""
+        tile_bytes = TILE_BYTES.get(self.hidden_CD.device.type, TILE_BYTES_ELSEWHERE)
+        width = max(NARROWEST_TILE, tile_bytes // (self.wide.itemsize * max(1, len(self.hidden_CD))))
+        for start in range(0, len(self.weight_VD), width):
+            weight_WD = self.weight_VD[start : start + width].to(self.hidden_CD.dtype)
+            target_C, last = self.target_C - start, len(weight_WD) - 1
+            inside_C = (target_C >= 0) & (target_C <= last)
+            columns = slice(start, start + len(weight_WD))
+            yield Tile(columns, weight_WD, target_C.clamp(0, last).unsqueeze(1), inside_C)
+
+    def logits(self, tile: Tile) -> Tensor:
+        """Of the columns of a tile, at temperature 1."""
+        return (self.hidden_CD @ tile.weight_WD.T).to(self.wide)
+
+
+class _Softmax:
+    """log Σ exp(l) and the entropy of logits that come in tiles, relative to the highest so far; sums in float64."""
+
+    def __init__(self, like_C: Tensor) -> None:
+        self.total_C = torch.zeros_like(like_C, dtype=torch.float64)
+        self._moment_C = torch.zeros_like(self.total_C)
+
+    def add(self, below_CW: Tensor, rise_C: Tensor) -> Tensor:
+        """Exponentials of further logits, given below the highest, which rose by `rise_C`; overwrites the logits."""
+        fallen_C = (-rise_C.double()).exp()
+        exp_CW = below_CW.exp()
+        self._moment_C = fallen_C * (self._moment_C - rise_C * self.total_C) + below_CW.mul_(exp_CW).sum(dim=1)
+        self.total_C = fallen_C * self.total_C + exp_CW.sum(dim=1)
+        return exp_CW
+
+    def log_total_C(self) -> Tensor:
+        return self.total_C.log()
+
+    def entropies_C(self) -> Tensor:
+        return self.log_total_C() - self._moment_C / self.total_C
+
+
+def _forward(rows: Rows, room: int) -> tuple[tuple[Tensor, ...], list[tuple[Tensor, Tensor]]]:
+    """The scores of a chunk, the highest logit and the sum of exponentials of each row; at most `room` kept tiles.
+
+    A kept tile is its exponentials and the logit of each row that they are relative to.
     """
-    highest_C1 = logits_CV.amax(dim=1, keepdim=True)
-    logits_CV.sub_(highest_C1)
-    softmax_CV = logits_CV.exp()
-    total_C1 = softmax_CV.sum(dim=1, keepdim=True)
-    softmax_CV.div_(total_C1)
-    log_total_C = total_C1.log().squeeze(1)
-    logps_C = logits_CV.gather(1, target_C.unsqueeze(1)).squeeze(1) - log_total_C
-    mean_C = logits_CV.mul_(softmax_CV).sum(dim=1)
-    return logps_C, log_total_C - mean_C, highest_C1.squeeze(1) + log_total_C, softmax_CV
+    highest_C = rows.hidden_CD.new_full(rows.target_C.shape, BELOW_ALL_LOGITS, dtype=rows.wide)
+    own_C = torch.zeros_like(highest_C)
+    scaled, at_1 = _Softmax(highest_C), _Softmax(highest_C)
+    kept: list[tuple[Tensor, Tensor]] = []
+    for tile in rows.tiles():
+        logits_CW = rows.logits(tile)
+        own_C = torch.where(tile.inside_C, logits_CW.gather(1, tile.target_C1).squeeze(1), own_C)
+        before_C, highest_C = highest_C, torch.maximum(highest_C, logits_CW.amax(dim=1))
+        rise_C = highest_C - before_C
+        below_CW = logits_CW.sub_(highest_C.unsqueeze(1))
+        if rows.temperature != 1.0:
+            at_1.add(below_CW.clone(), rise_C)
+            below_CW, rise_C = below_CW.div_(rows.temperature), rise_C / rows.temperature
+        exp_CW = scaled.add(below_CW, rise_C)
+        if len(kept) < room:
+            kept.append((exp_CW, highest_C))
+    logps_C = (own_C - highest_C).double() / rows.temperature - scaled.log_total_C()
+    entropies_C = scaled.entropies_C()
+    at_1_C = entropies_C if rows.temperature == 1.0 else at_1.entropies_C()
+    scores = tuple(part_C.to(rows.wide) for part_C in (logps_C, entropies_C, at_1_C))
+    return (*scores, highest_C, scaled.total_C), kept
+
+
+def _backward(
+    rows: Rows,
+    highest_C: Tensor,
+    total_C: Tensor,
+    grad_C: Tensor,
+    kept: list[tuple[Tensor, Tensor]],
+    grad_CD: Tensor | None,
+    grad_VD: Tensor | None,
+) -> None:
+    """Add the gradients of a chunk. That of a log-probability towards its logits is (one-hot - softmax) / temperature.
+
+    kept: tiles in reverse order, taken from the end.
+    """
+    dtype, temperature = rows.hidden_CD.dtype, rows.temperature
+    slope_C = grad_C.double() / temperature
+    for tile in rows.tiles():
+        if kept:
+            exp_CW, relative_C = kept.pop()
+            scale_C = ((relative_C - highest_C).double() / temperature).exp() / total_C
+        else:
+            exp_CW = rows.logits(tile).sub_(highest_C.unsqueeze(1))
+            exp_CW = (exp_CW if temperature == 1.0 else exp_CW.div_(temperature)).exp_()
+            scale_C = total_C.reciprocal()
+        slope_CW = exp_CW.mul_((-slope_C * scale_C).to(rows.wide).unsqueeze(1))
+        hit_C1 = torch.where(tile.inside_C, slope_C, 0.0).to(rows.wide).unsqueeze(1)
+        slope_CW = slope_CW.scatter_add_(1, tile.target_C1, hit_C1).to(dtype)
+        if grad_CD is not None:
+            _add_product(grad_CD, slope_CW, tile.weight_WD)
+        if grad_VD is not None:
+            _add_product(grad_VD[tile.columns], slope_CW.T, rows.hidden_CD)
+
+
+def _add_product(sum_XY: Tensor, left_XZ: Tensor, right_ZY: Tensor) -> None:
+    if sum_XY.dtype == left_XZ.dtype:
+        sum_XY.addmm_(left_XZ, right_ZY)
+    else:
+        sum_XY.add_(left_XZ @ right_ZY)
