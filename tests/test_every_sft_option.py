@@ -66,7 +66,7 @@ def expected_moved(trace: SftTrace) -> dict[str, Any]:
     )
     before = flat(trace.before)
     gradients = [flat(gradient) for gradient in trace.gradients]
-    after = by_hand.adamw(stand_in, before, gradients)
+    after = by_hand.adamw(stand_in, before, gradients, range(config.steps))
     mask = np.concatenate(
         [np.full(weight.numel(), is_matrix(name, weight)) for name, weight in sorted(trace.before.items())]
     )
@@ -169,6 +169,12 @@ CASES = {
         ),
         same=first_gradient,
         same_tolerance=1e-5,
+    ),
+    "activation_checkpointing": Case(
+        ("false", "true"),
+        lambda t: t.layer_calls,
+        lambda t: len(t.passes) * (2 if t.config.activation_checkpointing else 1),
+        same=lambda t: [first_gradient(t).tolist(), final_weights(t).tolist()],
     ),
     "threads": Case(
         ("1", "2"), lambda t: t.threads, lambda t: t.config.threads, same=first_gradient, same_tolerance=1e-5

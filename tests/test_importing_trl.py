@@ -262,3 +262,9 @@ def test_options_at_their_defaults_and_options_without_effect_are_not_complained
     imported = from_trl(repetition_penalty=1.0, logging_steps=1, report_to="wandb")
     assert imported.no_counterpart == from_trl().no_counterpart
     assert "without effect on the algorithm, left out: logging_steps, report_to" in imported.notes
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_activation_checkpointing_is_taken_over_where_it_is_stated(stated: bool) -> None:
+    assert option(from_trl(gradient_checkpointing=stated), "batch.activation_checkpointing") is stated
+    assert option(from_trl(), "batch.activation_checkpointing") is None

@@ -217,3 +217,10 @@ def test_verl_several_files() -> None:
 def test_verl_function_of_the_users_own_is_said_to_have_another_form() -> None:
     imported = from_verl({"custom_reward_function.path": "reward.py"})
     assert "rewards.functions" in said(imported, "custom_reward_function.path")
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_activation_checkpointing_is_taken_over_where_it_is_stated(stated: bool) -> None:
+    imported = from_verl({"actor_rollout_ref.model.enable_gradient_checkpointing": stated})
+    assert option(imported, "batch.activation_checkpointing") is stated
+    assert option(from_verl({}), "batch.activation_checkpointing") is None

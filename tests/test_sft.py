@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from groupwise.config import SftConfig
 from groupwise.errors import DataError, UsageError
 from groupwise.policy.load import Policy, load_policy
+from groupwise.policy.score import Scoring
 from groupwise.train.schedule import lr_factor
 from groupwise.train.sft import SftProgress, accumulate_gradient, build_optimizers, run_sft
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
@@ -47,7 +48,7 @@ def write(path: Path, rows: list[object]) -> Path:
 
 def test_the_loss_is_that_of_a_plain_forward_pass_on_the_completions(tmp_path: Path, policy: Policy) -> None:
     groups = read_demonstrations(write(tmp_path / "data.jsonl", [*ROWS]), policy)
-    loss = accumulate_gradient(policy, groups, normaliser=10.0, micro_batch_tokens=10_000, chunk_tokens=7)
+    loss = accumulate_gradient(policy, groups, normaliser=10.0, micro_batch_tokens=10_000, scoring=Scoring(1.0, 7))
 
     folder = policy.model.config._name_or_path
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -77,7 +78,7 @@ def test_micro_batches_do_not_change_loss_or_gradient(tmp_path: Path, policy: Po
     for tokens, portions in ((10_000, 1), (70, 3), (1, 5)):
         assert len(list(micro_batches(groups, tokens))) == portions
         policy.model.zero_grad()
-        loss = accumulate_gradient(policy, groups, 10.0, micro_batch_tokens=tokens, chunk_tokens=2048)
+        loss = accumulate_gradient(policy, groups, 10.0, micro_batch_tokens=tokens, scoring=Scoring(1.0, 2048))
         found.append((loss, torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])))
     for loss, gradient in found[1:]:
         assert loss == pytest.approx(found[0][0], rel=1e-5)
@@ -122,7 +123,7 @@ def test_training_learns_saves_and_repeats_itself(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.jsonl", "one", "two"]
     again = load_policy(str(tmp_path / "one"))
     groups = read_demonstrations(data, again)
-    loss = accumulate_gradient(again, groups, 4.0 * len(groups[0].completion_ids[0]), 10_000, 2048)
+    loss = accumulate_gradient(again, groups, 4.0 * len(groups[0].completion_ids[0]), 10_000, Scoring(1.0, 2048))
     assert loss == pytest.approx(losses[0][-1], rel=0.1)
 
 

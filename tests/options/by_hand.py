@@ -210,13 +210,12 @@ def token_weights(config: TrainConfig, lengths_PG: Grid, trained_PG: Grid, reduc
     return weights
 
 
-def adamw(config: TrainConfig, before: Floats, gradients: list[Floats]) -> Floats:
-    """AdamW (1711.05101, algorithm 2) over the gradients of a run, in which every step has as many updates."""
+def adamw(config: TrainConfig, before: Floats, gradients: list[Floats], steps: Sequence[int]) -> Floats:
+    """AdamW (1711.05101, algorithm 2) over the gradients of a run, and the step, from 0, in which each was made."""
     options, weights = config.optimizer, before.copy()
     first, second = np.zeros_like(weights), np.zeros_like(weights)
-    updates = len(gradients) // config.run.steps
-    for index, gradient in enumerate(gradients):
-        lr = learning_rate(config, index // updates)
+    for index, (gradient, step) in enumerate(zip(gradients, steps, strict=True)):
+        lr = learning_rate(config, step)
         gradient = gradient / max(1.0, float(np.linalg.norm(gradient)) / options.max_grad_norm)
         first = options.beta1 * first + (1 - options.beta1) * gradient
         second = options.beta2 * second + (1 - options.beta2) * gradient**2

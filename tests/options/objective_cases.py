@@ -67,14 +67,17 @@ def weights(trace: Trace) -> Floats:
 
 
 def expected_weights(trace: Trace) -> Floats:
-    """Groups without a signal are not forwarded, but count in the denominators."""
+    """Answers without an advantage are not forwarded, but count in the denominators; truncated ones may do neither."""
     config, groups = trace.config, trace.groups()
     lengths_PG = [[len(completion.ids) for completion in group.completions] for group in groups]
     mask = config.objective.truncated == "mask"
     trained_PG = [[not (mask and c.finish_reason == "length") for c in group.completions] for group in groups]
-    signal_P = [bool(advantages_G.any()) for advantages_G in trace.grid(lambda row: row["advantage"])]
+    advantages_PG = trace.grid(lambda row: row["advantage"])
     made = by_hand.token_weights(config, lengths_PG, trained_PG, config.objective.reduction)
-    return np.sort([w for of_group, signal in zip(made, signal_P, strict=True) if signal for w in of_group])
+    moves_PG = [np.array(trained_G) & (a_G != 0) for trained_G, a_G in zip(trained_PG, advantages_PG, strict=True)]
+    parts = zip(made, moves_PG, lengths_PG, strict=True)
+    forwarded = [np.array(of_group)[moves_G.repeat(lengths_G)] for of_group, moves_G, lengths_G in parts]
+    return np.sort(np.concatenate(forwarded))
 
 
 def weight_case(*values: str, base: tuple[str, ...] = ()) -> Case:

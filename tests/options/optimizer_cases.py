@@ -15,7 +15,9 @@ def moved(trace: Trace) -> dict[str, Floats | list[float]]:
 def expected(trace: Trace) -> dict[str, Floats | list[float]]:
     before = flat(trace.before)
     rates = [by_hand.learning_rate(trace.config, step) for step in range(trace.config.run.steps)]
-    after = by_hand.adamw(trace.config, before, [flat(gradient) for gradient in trace.gradients])
+    # Where no group of a step has a signal there is no update.
+    steps = [step for step, line in enumerate(trace.lines()) for _ in range(round(line["optimizer/updates"]))]
+    after = by_hand.adamw(trace.config, before, [flat(gradient) for gradient in trace.gradients], steps)
     return {"lr": rates, "moved": after - before}
 
 

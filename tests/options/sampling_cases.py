@@ -140,6 +140,12 @@ BATCH = {
         same=first_gradient,
         same_tolerance=1e-5,
     ),
+    "batch.activation_checkpointing": Case(
+        ("false", "true"),
+        lambda t: t.layer_calls,
+        lambda t: len(t.passes) * (2 if t.config.batch.activation_checkpointing else 1),
+        same=lambda t: {"gradient": first_gradient(t), "outcome": outcome(t)},
+    ),
 }
 
 

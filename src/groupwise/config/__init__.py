@@ -163,5 +163,8 @@ class SftConfig(Options):
     final_lr_fraction: Fraction = 0.05
     micro_batch_tokens: PositiveInt = 16384
     logits_chunk_tokens: PositiveInt = 2048
+    activation_checkpointing: bool = False
+    """Keep only the inputs of the model's layers and compute the layers again in the backward pass."""
+
     threads: NonNegativeInt = 0
     """CPU threads; 0 for the faster choice of a short probe."""

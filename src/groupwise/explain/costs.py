@@ -86,6 +86,9 @@ def _passes(config: TrainConfig) -> list[Cost]:
     elif config.objective.old_logps == "trainer":
         why = "old log-probabilities are those of the one optimizer step itself"
         costs.append(Cost("trainer's pass before the step", "forward passes", 0, why))
+    if config.batch.activation_checkpointing:
+        why = "the layers again in every backward pass, which keeps only their inputs"
+        costs.append(Cost("recomputed layers", "forward passes", config.batch.epochs_per_step, why))
     if uses_kl(config):
         only = "; only groups with a coefficient" if config.domains else ""
         costs.append(Cost("reference's pass", "forward passes", 1, f"log-probabilities of the reference{only}"))

@@ -143,6 +143,8 @@ def _arithmetic(draft: Draft) -> None:
         draft.note(
             "TRL computes in bfloat16 unless told otherwise; on a CPU model.compute_dtype=float32 is often faster"
         )
+    if draft.states("gradient_checkpointing"):
+        draft.set("batch.activation_checkpointing", draft["gradient_checkpointing"], "gradient_checkpointing")
     if draft.states("disable_dropout") and not draft["disable_dropout"]:
         draft.differs("disable_dropout", "TRL leaves dropout on in every pass; groupwise has none")
 

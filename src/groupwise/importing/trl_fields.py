@@ -39,6 +39,12 @@ FIELDS: tuple[Field, ...] = (
     translated("optim", "adamw_torch_fused", "", "AdamW in any build is AdamW; others have no counterpart"),
     translated("bf16", None, "model.compute_dtype", "on by default, as autocast", (bool,)),
     translated("fp16", False, "model.compute_dtype", "float16 has no counterpart: bfloat16 instead"),
+    translated(
+        "gradient_checkpointing",
+        True,
+        "batch.activation_checkpointing",
+        "where a file states it; TRL's default is on, and it changes memory alone",
+    ),
     copied("seed", 42, "run.seed"),
     # Sampling
     copied("max_completion_length", 512, "sampling.max_new_tokens"),
@@ -165,7 +171,7 @@ FIELDS: tuple[Field, ...] = (
         "ddp_static_graph ddp_timeout debug deepspeed disable_tqdm do_eval do_predict do_train "
         "ds3_gather_for_generation enable_jit_checkpoint eval_accumulation_steps eval_delay "
         "eval_do_concat_batches eval_on_start eval_steps eval_use_gather_object fp16_full_eval fsdp fsdp_config "
-        "full_determinism gradient_checkpointing gradient_checkpointing_kwargs greater_is_better hub_always_push "
+        "full_determinism gradient_checkpointing_kwargs greater_is_better hub_always_push "
         "hub_model_id hub_private_repo hub_revision hub_strategy hub_token ignore_bias_buffers ignore_data_skip "
         "include_for_metrics include_num_input_tokens_seen label_names length_column_name liger_kernel_config "
         "load_best_model_at_end local_rank log_completions log_completions_hub_repo log_level log_level_replica "

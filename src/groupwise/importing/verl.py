@@ -158,6 +158,9 @@ def _files(draft: Draft) -> None:
         draft.set("problems.columns.problem", draft["data.prompt_key"], "data.prompt_key")
     if draft["data.seed"] is not None:
         draft.set("run.seed", draft["data.seed"], "data.seed")
+    checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing"
+    if draft.states(checkpointing):
+        draft.set("batch.activation_checkpointing", draft[checkpointing], checkpointing)
     if draft["actor_rollout_ref.model.path"]:
         draft.set("model.path", draft["actor_rollout_ref.model.path"], "actor_rollout_ref.model.path")
     if draft.states("trainer.save_freq"):

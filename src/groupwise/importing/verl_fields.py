@@ -188,6 +188,12 @@ FIELDS: tuple[Field, ...] = (
     absent("data.shuffle", True, "problems are always drawn in a new order each time through"),
     translated("data.seed", None, "run.seed", "null leaves groupwise's 0", (int,)),
     translated("actor_rollout_ref.model.path", None, "model.path", "as it is", (str,)),
+    translated(
+        "actor_rollout_ref.model.enable_gradient_checkpointing",
+        True,
+        "batch.activation_checkpointing",
+        "where a file states it; verl's default is on, and it changes memory alone",
+    ),
     absent("actor_rollout_ref.model.lora_rank", 0, "all weights are trained, or all but the embeddings"),
     translated("trainer.save_freq", -1, "run.checkpoint_every_steps", "-1 is 0"),
     translated("trainer.test_freq", -1, "problems.eval_every_steps", "with data.val_files"),

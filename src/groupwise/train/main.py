@@ -35,7 +35,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
         reporter.note(f"{finding.level}: {finding.message}")
     if config.run.output and not dry_run:
         RunFolder.refuse_existing(Path(config.run.output))
-    prepared = prepare(config, reporter, threads=0)
+    prepared = prepare(config, reporter)
     if dry_run:
         prepared.judges.close()
         return None
@@ -75,7 +75,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:
         reporter.note(f"passed over a checkpoint: {reason}")
-    prepared = prepare(config, reporter, threads=context["threads"])
+    prepared = prepare(config, reporter, context["threads"], context.get("micro_batch_tokens"))
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot go on as the same run")

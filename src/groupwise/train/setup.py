@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from groupwise.train.collect import Sampler
 from groupwise.train.grade import Grader
 from groupwise.train.judges import Judges
 from groupwise.train.loop import Run
+from groupwise.train.memory import fit_micro_batches
 from groupwise.train.reference import fingerprint_weights, frozen_copy
 from groupwise.train.report import Reporter
 from groupwise.train.run_folder import RunFolder
@@ -121,12 +123,27 @@ class Prepared:
     context: dict[str, Any]
 
 
-def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
-    """Load and check everything that the configuration names. `threads` overrides the configured number unless 0.
+def prepare(
+    config: TrainConfig, reporter: Reporter, threads: int = 0, micro_batch_tokens: int | None = None
+) -> Prepared:
+    """Load and check everything that the configuration names, and try out whether it fits into memory.
+
+    A run that goes on names the threads and the size of the micro-batches that it began with: both change how sums are
+    rounded. `threads` overrides the configured number unless 0.
 
     Raises:
         DataError: if a model, file, or problem cannot be used.
+        UsageError: if there is not enough memory.
     """
+    with ExitStack() as stack:
+        prepared = _prepare(config, reporter, threads, micro_batch_tokens, stack)
+        stack.pop_all()
+    return prepared
+
+
+def _prepare(
+    config: TrainConfig, reporter: Reporter, threads: int, micro_batch_tokens: int | None, stack: ExitStack
+) -> Prepared:
     files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
     policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
     choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
@@ -138,15 +155,16 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     problems = [*source.some, *held_out]
     longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     judges = Judges(config)
-    try:
-        remarks += judges.check(problems, policy.tokenizer.encode)
-    except BaseException:
-        judges.close()
-        raise
+    stack.callback(judges.close)
+    remarks += judges.check(problems, policy.tokenizer.encode)
     for remark in remarks:
         reporter.note(remark)
     grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    reference = frozen_copy(policy) if uses_kl(config) else None
+    reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
+    micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
+    reporter.note(f"memory    {micro}")
     options = config.sampling
     sampling = SamplingParams(
         temperature=options.temperature,
@@ -160,13 +178,13 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
     context = {
         "problems": source.fingerprint,
         "threads": choice.threads,
+        "micro_batch_tokens": micro.tokens,
         "torch": torch.__version__,
         "initial_weights": fingerprint_weights(policy),
     }
-    reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     return Prepared(
         policy=policy,
-        reference=frozen_copy(policy) if uses_kl(config) else None,
+        reference=reference,
         engine=engine,
         optimizer=make_optimizer(policy, config),
         sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling, source.domains),
@@ -177,9 +195,10 @@ def prepare(config: TrainConfig, reporter: Reporter, threads: int) -> Prepared:
 
 
 def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, reporter: Reporter) -> Run:
-    """The run in its folder."""
+    """The run in its folder, with micro-batches that fit."""
+    batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
     return Run(
-        config=config,
+        config=config.model_copy(update={"batch": batch}),
         folder=folder,
         policy=prepared.policy,
         reference=prepared.reference,

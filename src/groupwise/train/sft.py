@@ -72,6 +72,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
     normaliser = config.sequences_per_step * sum(lengths) / len(lengths)
     optimizers = build_optimizers(policy.trainable(), config)
     weights = [weight for _, weight in policy.trainable()]
+    scoring = Scoring(1.0, config.logits_chunk_tokens, recompute_layers=config.activation_checkpointing)
     batches = step_batches(lengths, config.sequences_per_step, config.seed)
     begin = time.perf_counter()
     loss = 0.0
@@ -82,7 +83,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
             optimizer.zero_grad()
             for parameters in optimizer.param_groups:
                 parameters["lr"] = peak_lr * factor
-        loss = accumulate_gradient(policy, batch, normaliser, config.micro_batch_tokens, config.logits_chunk_tokens)
+        loss = accumulate_gradient(policy, batch, normaliser, config.micro_batch_tokens, scoring)
         grad_norm = float(nn.utils.clip_grad_norm_(weights, config.max_grad_norm))
         for optimizer, _ in optimizers:
             optimizer.step()
@@ -106,7 +107,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
 
 
 def accumulate_gradient(
-    policy: Policy, groups: Sequence[SequenceGroup], normaliser: float, micro_batch_tokens: int, chunk_tokens: int
+    policy: Policy, groups: Sequence[SequenceGroup], normaliser: float, micro_batch_tokens: int, scoring: Scoring
 ) -> float:
     """Adds the gradient of `-sum of token log-probabilities / normaliser` to the weights and returns that loss.
 
@@ -114,7 +115,7 @@ def accumulate_gradient(
     """
     total = 0.0
     for portion in micro_batches(groups, micro_batch_tokens):
-        scores = score(policy, pack(portion, policy.device), Scoring(temperature=1.0, chunk_tokens=chunk_tokens))
+        scores = score(policy, pack(portion, policy.device), scoring)
         loss = -scores.logps_N.sum() / normaliser
         loss.backward()
         total += loss.item()

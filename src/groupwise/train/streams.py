@@ -56,7 +56,8 @@ def _scored(
     note: Callable[[TrainSequence, Tensor, Tensor], TrainSequence],
 ) -> list[TrainGroup]:
     noted: dict[int, TrainSequence] = {}
-    for part in cut(groups, micro_batch_tokens):
+    trained = [replace(g, sequences=tuple(s for s in g.sequences if s.trained)) for g in groups]
+    for part in cut([group for group in trained if group.sequences], micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
         with torch.no_grad():
             scores: Scores = score(policy, micro.packed, scoring, micro.kept)
@@ -65,7 +66,7 @@ def _scored(
         # `cut` sorts and divides groups; what comes back are the groups as they were, so that neither minibatches nor
         # the tokens of a group depend on the size of a micro-batch.
         noted |= {id(s): note(s, *next(values)) for g in part for s in g.sequences}
-    return [replace(g, sequences=tuple(noted[id(s)] for s in g.sequences)) for g in groups]
+    return [replace(g, sequences=tuple(noted.get(id(s), s) for s in g.sequences)) for g in groups]
 
 
 def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: int, world: World) -> list[TrainGroup]:

@@ -18,7 +18,7 @@ from groupwise.objective.reduction import Reduction, StepTotals, group_token_tot
 from groupwise.policy.load import Policy
 from groupwise.policy.score import Scores, Scoring, score
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.micro_batch import MicroBatch, TrainGroup, count_step, cut, to_micro_batch
+from groupwise.train.micro_batch import MicroBatch, TrainGroup, TrainSequence, count_step, cut, to_micro_batch
 from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
 from groupwise.train.world import World
 
@@ -56,14 +56,28 @@ def objective_of(config: TrainConfig) -> Objective:
     )
 
 
-def scoring_of(config: TrainConfig) -> Scoring:
+def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
     """How every policy of this run scores tokens."""
-    return Scoring(config.sampling.temperature, config.batch.logits_chunk_tokens)
+    batch = config.batch
+    return Scoring(
+        config.sampling.temperature, batch.logits_chunk_tokens, entropy_gradient, batch.activation_checkpointing
+    )
 
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
-    """Whether a sequence with advantage 0 still has a gradient."""
-    return uses_kl(config) or entropy_coefficient > 0 or config.entropy.covariance == "kl_cov"
+    """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
+    return uses_kl(config) or entropy_coefficient > 0 or config.entropy.target_nats > 0
+
+
+def with_gradient(groups: Sequence[TrainGroup], config: TrainConfig, entropy_coefficient: float) -> list[TrainGroup]:
+    """The sequences that can move the weights; the others count in the denominators and are not forwarded."""
+    always = acts_without_signal(config, entropy_coefficient)
+
+    def moves(sequence: TrainSequence) -> bool:
+        return sequence.trained and (always or sequence.advantage != 0 or sequence.drift is not None)
+
+    kept = [replace(group, sequences=tuple(filter(moves, group.sequences))) for group in groups]
+    return [group for group in kept if group.sequences]
 
 
 def minibatches(groups: Sequence[TrainGroup], config: TrainConfig, step: int) -> list[list[TrainGroup]]:
@@ -89,10 +103,10 @@ def accumulate_gradient(
     changes the sum.
     """
     objective = objective_of(config)
-    scoring = Scoring(config.sampling.temperature, config.batch.logits_chunk_tokens, entropy_coefficient > 0)
+    scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
     group_tokens = {id(s): tokens for g in groups for s, tokens in zip(g.sequences, _group_tokens(g), strict=True)}
     measured = []
-    for part in cut(groups, config.batch.micro_batch_tokens):
+    for part in cut(with_gradient(groups, config, entropy_coefficient), config.batch.micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
         scores = score(policy, micro.packed, scoring, micro.kept)
         if config.objective.old_logps == "trainer" and updates_per_step(config) == 1:
@@ -190,7 +204,9 @@ def update(
 ) -> Updated:
     """All epochs and minibatches of one training step.
 
-    Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer.
+    Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer. A
+    minibatch without any gradient on any rank is no optimizer step: momentum and weight decay would move the weights
+    without a reason in the data.
     """
     selects = selects_tokens(config)
     rescored = config.objective.old_logps == "trainer" and updates_per_step(config) > 1
@@ -208,9 +224,8 @@ def update(
         if selects:
             seed = derive_seed(config.run.seed, "covariance", step, index)
             minibatch = with_selection(minibatch, config.entropy, seed, world)
-        if not acts_without_signal(config, entropy_coefficient):
-            # Without signal there is no gradient: such groups count in the denominators and are not forwarded.
-            minibatch = [group for group in minibatch if any(s.advantage != 0 for s in group.sequences)]
+        if world.sum([float(len(with_gradient(minibatch, config, entropy_coefficient)))]) == [0.0]:
+            continue
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]

@@ -1,0 +1,144 @@
+"""What has no gradient is not computed, is counted all the same, and moves no weight."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from groupwise.config import TrainConfig
+from groupwise.policy.load import Policy
+from groupwise.policy.packing import PackedBatch
+from groupwise.policy.score import Scores, score
+from groupwise.train import streams
+from groupwise.train import update as updating
+from groupwise.train.micro_batch import TrainGroup, count_step
+from groupwise.train.reference import frozen_copy
+from groupwise.train.update import accumulate_gradient, update
+from groupwise.train.world import World
+from tests.test_update import REDUCTIONS, config_with, gradient_of, sequences_of, train_groups
+from tests.test_update_terms import silenced
+from tests.tiny import build, gradients, policy_of, relative_difference
+
+
+def partly_silenced(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
+    """The second completion of every group is worth exactly what its group is on average."""
+    return [
+        replace(g, sequences=tuple(replace(s, advantage=0.0) if i == 1 else s for i, s in enumerate(g.sequences)))
+        for g in groups
+    ]
+
+
+def lengths_scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of all sequences that are scored from here on."""
+    seen: list[int] = []
+
+    def noted(policy: Policy, batch: PackedBatch, *arguments: Any) -> Scores:
+        seen.extend(batch.lengths_B.tolist())
+        return score(policy, batch, *arguments)
+
+    for module in (updating, streams):
+        monkeypatch.setattr(module, "score", noted)
+    return seen
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_sequences_without_advantage_are_not_forwarded_and_count(
+    reduction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same gradient as where something makes all of them be computed."""
+    model = build("llama")
+    groups = partly_silenced(train_groups(model))
+    objective = {"reduction": reduction}
+    everything = gradient_of(model, groups, config_with(objective=objective, entropy={"target_nats": 1.0}))
+    seen = lengths_scored(monkeypatch)
+    found = gradient_of(model, groups, config_with(objective=objective))
+    assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.advantage != 0)
+    assert len(seen) == len(sequences_of(groups)) - 3
+    assert relative_difference(found, everything) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "acting", [{"kl": {"coefficient": 0.1}}, {"entropy": {"coefficient": 0.01}}, {"entropy": {"target_nats": 1.0}}]
+)
+def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
+    acting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build("llama")
+    groups = partly_silenced(train_groups(model))
+    groups[0] = replace(groups[0], sequences=(replace(groups[0].sequences[0], trained=False), *groups[0].sequences[1:]))
+    groups = [
+        replace(g, kl_coefficient=0.1, sequences=tuple(replace(s, ref_logps=s.old_logps) for s in g.sequences))
+        for g in groups
+    ]
+    config = config_with(**acting)
+    seen = lengths_scored(monkeypatch)
+    accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config, config.entropy.coefficient)
+    assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.trained)
+
+
+def test_no_pass_scores_what_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the trainer's own before the step, nor the reference's."""
+    model = build("llama")
+    policy = policy_of(model)
+    groups = [replace(group, kl_coefficient=0.1) for group in train_groups(model)]
+    groups[2] = replace(groups[2], sequences=tuple(replace(s, trained=False) for s in groups[2].sequences))
+    config = config_with(
+        kl={"coefficient": 0.1}, batch={"epochs_per_step": 2}, objective={"old_logps": "trainer"}, entropy={}
+    )
+    seen = lengths_scored(monkeypatch)
+    update(policy, frozen_copy(policy), torch.optim.AdamW(policy.model.parameters()), groups, 1, config, World())
+    once = [len(s.ids) for s in sequences_of(groups) if s.trained]
+    assert sorted(seen) == sorted(4 * once)
+
+
+def state_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [tensor.clone() for state in optimizer.state.values() for tensor in state.values()]
+
+
+def after_one_step(config: TrainConfig) -> tuple[Policy, torch.optim.Optimizer, list[TrainGroup]]:
+    """A policy with momentum, which AdamW would go on with, and a weight decay."""
+    model = build("llama")
+    policy, groups = policy_of(model), train_groups(model)
+    optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-2, weight_decay=0.1)
+    update(policy, None, optimizer, groups, 1, config, World())
+    return policy, optimizer, groups
+
+
+def test_a_step_without_signal_moves_neither_weights_nor_momentum() -> None:
+    config = config_with(batch={"minibatches_per_step": 2})
+    policy, optimizer, groups = after_one_step(config)
+    weights = [weight.detach().clone() for weight in policy.model.parameters()]
+    moments = state_of(optimizer)
+    updated = update(policy, None, optimizer, silenced(groups), 2, config, World())
+    assert updated.metrics["optimizer/updates"].value == 0
+    assert all(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(state_of(optimizer), moments, strict=True))
+    assert gradients(policy.model) == {}
+    # A step with a gradient of zeros would have moved them.
+    for weight in policy.model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    assert not any(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
+
+
+class BesideOther(World):
+    """A world whose other rank has a group with signal in everything that is counted."""
+
+    def sum(self, values: list[float]) -> list[float]:
+        return [value + 1.0 for value in values]
+
+    def sum_gradients(self, gradients: list[Tensor]) -> None:
+        for gradient in gradients:
+            gradient += 1.0
+
+
+def test_a_rank_without_signal_steps_with_the_others() -> None:
+    config = config_with()
+    policy, optimizer, groups = after_one_step(config)
+    weights = [weight.detach().clone() for weight in policy.model.parameters()]
+    updated = update(policy, None, optimizer, silenced(groups), 2, config, BesideOther())
+    assert updated.metrics["optimizer/updates"].value == 1
+    assert not any(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
