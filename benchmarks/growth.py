@@ -5,12 +5,15 @@ random weights. Every answer has full length, so that each token costs what theo
 
 - sampling a token costs one pass over the weights and its attention, a prompt's token the same once for its group;
 - training on a token costs three times that;
-- training holds the activations of one micro-batch, whatever the batch; the engine's cache holds every prompt once and
-  the answers of the sequences that run.
+- the engine's cache holds every prompt once and the answers of the sequences that run;
+- training holds the activations of one micro-batch, whatever the batch.
 
-So seconds per counted operation and the memory of training are flat, and the cache is flat per token that it holds.
-Attention is counted with the positions that a token sees. Rounds are interleaved over the points; medians are shown,
-each relative to the base.
+So four numbers are flat: seconds per counted operation of sampling and of training, bytes of sampling per token that
+the cache holds, and bytes of training, beside the gradient, per token of the largest micro-batch. Attention is counted
+with the positions that a token sees. A number below the base is a fixed cost that is shared by more tokens.
+
+Time is CPU time, the median of interleaved rounds. Memory is the growth of the resident size to its peak, measured in
+processes of their own, in which the C library gives back at once what is freed (glibc on Linux).
 """
 
 import argparse
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,9 @@ from versus.workload import SHAPES, Shape, save_model
 
 BASE = {"problems": 8, "samples": 8, "prompt": 64, "answer": 64}
 FLAT = 0.15
+# Larger pieces are mapped apart and unmapped when they are freed.
+GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+FLOAT32 = 4
 
 
 def main() -> None:
@@ -37,29 +44,38 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("--json", default="")
+    made.add_argument("--what", choices=("time", "memory"), help=argparse.SUPPRESS)
     made.add_argument("--point", default="", help=argparse.SUPPRESS)
     options = made.parse_args()
     if options.point:
-        print(json.dumps(measure(json.loads(options.point), options)))
+        measure = {"time": times, "memory": memory}[options.what]
+        print(json.dumps(measure(Work.of(json.loads(options.point), options))))
         return
+    points = [BASE] + [{**BASE, axis: BASE[axis] * factor} for axis in BASE for factor in (2, 4)]
+    found: list[list[dict[str, float]]] = [[] for _ in points]
     with tempfile.TemporaryDirectory(prefix="growth_") as folder:
         save_model(options.size, Path(folder))
-        points = [BASE] + [{**BASE, axis: BASE[axis] * factor} for axis in BASE for factor in (2, 4)]
-        found: list[list[dict[str, float]]] = [[] for _ in points]
-        for _ in range(options.rounds):
+        held = [in_process("memory", {**point, "model": folder}, options) for point in points]
+        for turn in range(options.rounds):
             for point, records in zip(points, found, strict=True):
-                records.append(in_process({**point, "model": folder}, options))
-    medians = [{name: statistics.median(r[name] for r in records) for name in records[0]} for records in found]
-    print(table(options.size, points, medians))
+                records.append(in_process("time", {**point, "model": folder}, options))
+            print(f"round {turn + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    rows = [
+        {name: statistics.median(record[name] for record in records) for name in records[0]} | of_memory
+        for records, of_memory in zip(found, held, strict=True)
+    ]
+    print(table(options.size, points, rows))
     if options.json:
-        rows = [{"point": point, **values} for point, values in zip(points, medians, strict=True)]
-        Path(options.json).write_text(json.dumps({"size": options.size, "points": rows}, indent=1) + "\n")
+        named = [{"point": point, **values} for point, values in zip(points, rows, strict=True)]
+        Path(options.json).write_text(json.dumps({"size": options.size, "points": named}, indent=1) + "\n")
 
 
-def in_process(point: dict[str, Any], options: argparse.Namespace) -> dict[str, float]:
+def in_process(what: str, point: dict[str, Any], options: argparse.Namespace) -> dict[str, float]:
     """One point in a process of its own, so that its memory is its own."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "OMP_WAIT_POLICY": "PASSIVE"}
-    command = [sys.executable, __file__, "--size", options.size, "--threads", str(options.threads)]
+    if what == "memory":
+        environment |= GIVE_BACK
+    command = [sys.executable, __file__, "--size", options.size, "--threads", str(options.threads), "--what", what]
     done = subprocess.run(
         [*command, "--point", json.dumps(point)], env=environment, capture_output=True, text=True, check=False
     )
@@ -69,63 +85,116 @@ def in_process(point: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     return measured
 
 
-def measure(point: dict[str, Any], options: argparse.Namespace) -> dict[str, float]:
-    """Nanoseconds of CPU per thousand counted operations, and bytes, of sampling and of training."""
-    import numpy as np
-    import torch
+@dataclass
+class Work:
+    """A point of the sweep with everything loaded."""
 
-    from groupwise.compose import compose_train_config
-    from groupwise.policy.load import load_policy
-    from groupwise.rollout.engine import SampleRequest, SamplingParams
-    from groupwise.rollout.inprocess import InProcessEngine
-    from groupwise.train.micro_batch import TrainGroup, TrainSequence
-    from groupwise.train.update import update
-    from groupwise.train.world import World
+    point: dict[str, Any]
+    shape: Shape
+    policy: Any
+    engine: Any
+    optimizer: Any
+    config: Any
+    requests: list[Any]
+    updates: int = 0
 
-    torch.set_num_threads(options.threads)
-    policy = load_policy(point["model"])
-    vocabulary = SHAPES[options.size].vocabulary
-    generator = np.random.default_rng(0)
-    prompts = generator.integers(3, vocabulary, (point["problems"], point["prompt"]))
-    requests = [
-        SampleRequest(ids, tuple(range(p * point["samples"], (p + 1) * point["samples"])))
-        for p, ids in enumerate(prompts)
-    ]
-    sampling = SamplingParams(temperature=1.0, max_new_tokens=point["answer"], stop_ids=())
-    engine = InProcessEngine(policy, batch_sequences=1024)
-    config = compose_train_config(["problems.eval_problems=0"])
-    optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-5, fused=True)
+    @staticmethod
+    def of(point: dict[str, Any], options: argparse.Namespace) -> "Work":
+        """Load the model and draw the prompts."""
+        import numpy as np
+        import torch
 
-    def groups() -> list[TrainGroup]:
+        from groupwise.compose import compose_train_config
+        from groupwise.policy.load import load_policy
+        from groupwise.rollout.engine import SampleRequest
+        from groupwise.rollout.inprocess import InProcessEngine
+
+        torch.set_num_threads(options.threads)
+        shape = SHAPES[options.size]
+        policy = load_policy(point["model"])
+        samples = point["samples"]
+        prompts = np.random.default_rng(0).integers(3, shape.vocabulary, (point["problems"], point["prompt"]))
+        return Work(
+            point=point,
+            shape=shape,
+            policy=policy,
+            engine=InProcessEngine(policy, batch_sequences=1024),
+            optimizer=torch.optim.AdamW(policy.model.parameters(), lr=1e-5, fused=True),
+            config=compose_train_config(["problems.eval_problems=0"]),
+            requests=[
+                SampleRequest(ids, tuple(range(p * samples, (p + 1) * samples))) for p, ids in enumerate(prompts)
+            ],
+        )
+
+    def sample(self, requests: list[Any], answer_tokens: int) -> list[Any]:
+        """Groups of answers that all have full length."""
+        from groupwise.rollout.engine import SamplingParams
+        from groupwise.train.micro_batch import TrainGroup, TrainSequence
+
+        sampling = SamplingParams(temperature=1.0, max_new_tokens=answer_tokens, stop_ids=())
         return [
             TrainGroup(
                 request.prompt_ids,
                 tuple(
-                    TrainSequence(completion.ids, advantage=(-1.0) ** g, old_logps=completion.logps,
-                                  sampler_logps=completion.logps)
+                    TrainSequence(
+                        completion.ids, (-1.0) ** g, old_logps=completion.logps, sampler_logps=completion.logps
+                    )
                     for g, completion in enumerate(completions)
                 ),
             )
-            for request, completions in zip(requests, engine.generate(requests, sampling), strict=True)
-        ]  # fmt: skip
+            for request, completions in zip(requests, self.engine.generate(requests, sampling), strict=True)
+        ]
 
-    # The first pass makes the optimizer's state and warms the allocator.
-    update(policy, None, optimizer, groups()[:1], 1, config, World())
-    before = reset_peak()
+    def train(self, groups: list[Any]) -> None:
+        """One optimizer step."""
+        from groupwise.train.update import update
+        from groupwise.train.world import World
+
+        self.updates += 1
+        update(self.policy, None, self.optimizer, groups, self.updates, self.config, World())
+
+
+def times(work: Work) -> dict[str, float]:
+    """CPU seconds per 10¹² counted operations of sampling and of training."""
+    answer = work.point["answer"]
+    # Makes the optimizer's state and warms the allocator.
+    work.train(work.sample(work.requests, answer)[:1])
+    operations = counted(work.shape, work.point)
     start = time.process_time()
-    sampled = groups()
-    sampling_seconds, sampling_bytes = time.process_time() - start, peak() - before
-    before = reset_peak()
-    start = time.process_time()
-    update(policy, None, optimizer, sampled, 2, config, World())
-    training_seconds, training_bytes = time.process_time() - start, peak() - before
-    operations = counted(SHAPES[options.size], point)
-    held = point["problems"] * (point["prompt"] + point["samples"] * point["answer"])
+    groups = work.sample(work.requests, answer)
+    sampled = time.process_time()
+    work.train(groups)
+    trained = time.process_time()
     return {
-        "sampling_time": sampling_seconds / operations * 1e12,
-        "training_time": training_seconds / (3 * operations) * 1e12,
+        "sampling_time": (sampled - start) / operations * 1e12,
+        "training_time": (trained - sampled) / (3 * operations) * 1e12,
+    }
+
+
+def memory(work: Work) -> dict[str, float]:
+    """Bytes of sampling per token in the cache, and of training per token of the largest micro-batch."""
+    from groupwise.policy.packing import packed_tokens
+    from groupwise.train.micro_batch import cut
+
+    # Small, so that it makes the optimizer's state and what else stays, and leaves nothing to be used again.
+    first = work.requests[0]
+    work.train(work.sample([type(first)(first.prompt_ids[:2], first.seeds[:2])], 2))
+    before = reset_peak()
+    groups = work.sample(work.requests, work.point["answer"])
+    sampling_bytes = peak() - before
+    before = reset_peak()
+    work.train(groups)
+    gradient_bytes = FLOAT32 * sum(weight.numel() for _, weight in work.policy.trainable())
+    training_bytes = peak() - before - gradient_bytes
+    held = work.point["problems"] * (work.point["prompt"] + work.point["samples"] * work.point["answer"])
+    micro_batches = cut(groups, work.config.batch.micro_batch_tokens)
+    largest = max(
+        sum(packed_tokens(len(g.prompt_ids), [len(s.ids) for s in g.sequences]) for g in m) for m in micro_batches
+    )
+    return {
         "cache_bytes_per_token": sampling_bytes / held,
-        "training_bytes": float(training_bytes),
+        "training_bytes_per_token": training_bytes / largest,
+        "micro_batch_tokens": float(largest),
     }
 
 
@@ -154,17 +223,30 @@ def peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def table(size: str, points: list[dict[str, int]], medians: list[dict[str, float]]) -> str:
-    """Every point relative to the base, as Markdown; what is above the base by more than 15 % is marked."""
+COLUMNS = {
+    "sampling_time": "sampling, CPU s per 10¹² operations",
+    "training_time": "training, CPU s per 10¹² operations",
+    "cache_bytes_per_token": "sampling, bytes per token in the cache",
+    "training_bytes_per_token": "training, bytes per token of a micro-batch",
+}
+
+
+def table(size: str, points: list[dict[str, int]], rows: list[dict[str, float]]) -> str:
+    """The base and every other point relative to it, as Markdown; what is more than 15 % above the base is marked."""
+    base = rows[0]
     lines = [
-        f"{size}, relative to {BASE}: time per counted operation and memory, (!) where more than {FLAT:.0%} above it\n",
-        "| changed | sampling time | training time | cache per token | training memory |",
-        "|---|---|---|---|---|",
+        f"{size}, base {BASE}; the others relative to it, (!) where more than {FLAT:.0%} above\n",
+        f"| changed | {' | '.join(COLUMNS.values())} | tokens in the largest micro-batch |",
+        "|---" * (len(COLUMNS) + 2) + "|",
+        f"| base | {' | '.join(f'{base[name]:.0f}' for name in COLUMNS)} | {base['micro_batch_tokens']:.0f} |",
     ]
-    for point, values in zip(points, medians, strict=True):
-        changed = ", ".join(f"{axis} {value}" for axis, value in point.items() if value != BASE[axis]) or "base"
-        shown = [values[name] / medians[0][name] for name in values]
-        lines.append(f"| {changed} | " + " | ".join(f"{x:.2f}{' (!)' if x > 1 + FLAT else ''}" for x in shown) + " |")
+    for point, values in zip(points[1:], rows[1:], strict=True):
+        changed = ", ".join(f"{axis} {value}" for axis, value in point.items() if value != BASE[axis])
+        shown = [values[name] / base[name] for name in COLUMNS]
+        lines.append(
+            f"| {changed} | {' | '.join(f'{x:.2f}' + (' (!)' if x > 1 + FLAT else '') for x in shown)} "
+            f"| {values['micro_batch_tokens']:.0f} |"
+        )
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +104,28 @@ def run(trainer: str, precision: str, work: Workload, scratch: Path, options: ar
         "overrides": options.set,
     }
     python = options.trl_python if trainer == "trl" else sys.executable
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "OMP_WAIT_POLICY": "PASSIVE"}
-    if trainer == "trl":
+    return in_process(python, HERE / f"of_{trainer}.py", asked, options.threads)
+
+
+def in_process(
+    python: str, script: Path, asked: dict[str, Any], threads: int, import_from: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """The record that a script leaves in the file `asked["result"]`, in a process of its own.
+
+    import_from: folders of modules that it imports besides those of its own folder.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    if python != sys.executable:
         environment.pop("PYTHONPATH", None)
+    paths = [*map(str, import_from), *filter(None, [environment.get("PYTHONPATH")])]
+    if paths:
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
     done = subprocess.run(
-        [python, str(HERE / f"of_{trainer}.py"), json.dumps(asked)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [python, str(script), json.dumps(asked)], env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise SystemExit(f"{trainer} failed:\n{done.stderr[-4000:]}")
-    made: dict[str, Any] = json.loads((scratch / "result.json").read_text())
+        raise SystemExit(f"{script} failed:\n{done.stderr[-4000:]}")
+    made: dict[str, Any] = json.loads(Path(asked["result"]).read_text())
     return made
 
 

@@ -42,6 +42,10 @@ def is_plain(part: nn.Module, kind: str) -> bool:
     names = {
         (f"transformers.models.{folder}.modeling_{folder}", prefix + kind) for folder, prefix in KNOWN_MODELS.items()
     }
+    return (type(part).__module__, type(part).__qualname__) in names and is_bare(part)
+
+
+def is_bare(part: nn.Module) -> bool:
+    """Whether nothing was hung onto the module: no hook, no forward of its own."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
-    named = (type(part).__module__, type(part).__qualname__)
-    return named in names and not any(hooks) and "forward" not in vars(part)
+    return not any(hooks) and "forward" not in vars(part)

@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from groupwise.objective.entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
+from groupwise.policy.known import is_bare
 from groupwise.policy.layers import hidden_states
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import PackedBatch
@@ -60,7 +61,8 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
         hidden_TD = hidden_states(policy.backbone, batch, scoring.recompute_layers)
         hidden_ND = hidden_TD.index_select(0, batch.predictor_N)
         size, head = scoring.chunk_tokens, policy.head
-        if kept is None and not scoring.entropy_gradient and type(head) is nn.Linear and head.bias is None:
+        plain = type(head) is nn.Linear and head.bias is None and is_bare(head)
+        if kept is None and not scoring.entropy_gradient and plain:
             targets_N, heat = batch.target_ids_N, scoring.temperature
             return Scores(*TokenScores.apply(hidden_ND, head.weight, targets_N, heat, size))
         sets = [None] * len(hidden_ND.split(size)) if kept is None else _split(kept, size)

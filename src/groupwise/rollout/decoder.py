@@ -101,13 +101,9 @@ def _gated(mlp: Any, gate_and_up: Map | None, hidden_AD: Tensor) -> Tensor:
 
 def _side_by_side(maps: Sequence[nn.Module], joined: bool) -> Map:
     """The outputs of maps with the same input, along the last axis."""
-    linears = [part for part in maps if type(part) is nn.Linear and not _is_altered(part)]
+    linears = [part for part in maps if type(part) is nn.Linear and known.is_bare(part)]
     weights: list[Tensor] = [part.weight for part in linears]
     biases: list[Tensor] = [part.bias for part in linears if part.bias is not None]
     if joined and len(linears) == len(maps) and len(biases) in (0, len(maps)):
         return partial(linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)
     return lambda hidden_AD: torch.cat([part(hidden_AD) for part in maps], dim=-1)
-
-
-def _is_altered(part: nn.Module) -> bool:
-    return bool(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
