@@ -8,9 +8,14 @@ random weights. Every answer has full length, so that each token costs what theo
 - the engine's cache holds every prompt once and the answers of the sequences that run;
 - training holds the activations of one micro-batch, whatever the batch.
 
-So four numbers are flat: seconds per counted operation of sampling and of training, bytes of sampling per token that
+So these numbers are flat: seconds per counted operation of sampling and of training, bytes of sampling per token that
 the cache holds, and bytes of training, beside the gradient, per token of the largest micro-batch. Attention is counted
 with the positions that a token sees. A number below the base is a fixed cost that is shared by more tokens.
+
+Seconds per operation of sampling are flat only while the products with the weights dominate: an answer's own keys and
+values serve one token each time they are read, so that long answers are bound by memory and not by arithmetic. Beside
+it stands the time over what the machine allows: the operations at its rate in matrix products and, at its rate of
+reading, every step's weights, prompts once for a group, and answers so far. Both rates are measured in every process.
 
 Time is CPU time, the median of interleaved rounds. Memory is the growth of the resident size to its peak, measured in
 processes of their own, in which the C library gives back at once what is freed (glibc on Linux).
@@ -28,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from versus.workload import SHAPES, Shape, save_model
+from versus.workload import SHAPES, Shape, matmul_rate, save_model
 
 BASE = {"problems": 8, "samples": 8, "prompt": 64, "answer": 64}
 FLAT = 0.15
@@ -155,11 +160,15 @@ class Work:
 
 
 def times(work: Work) -> dict[str, float]:
-    """CPU seconds per 10¹² counted operations of sampling and of training."""
+    """CPU seconds of sampling and of training per 10¹² counted operations, and of sampling over what is allowed."""
+    import torch
+
     answer = work.point["answer"]
     # Makes the optimizer's state and warms the allocator.
     work.train(work.sample(work.requests, answer)[:1])
     operations = counted(work.shape, work.point)
+    bytes_read = traffic(work.shape, work.point, sum(weight.numel() for _, weight in work.policy.trainable()))
+    allowed = operations / matmul_rate(torch.float32) + bytes_read / read_rate()
     start = time.process_time()
     groups = work.sample(work.requests, answer)
     sampled = time.process_time()
@@ -167,6 +176,7 @@ def times(work: Work) -> dict[str, float]:
     trained = time.process_time()
     return {
         "sampling_time": (sampled - start) / operations * 1e12,
+        "sampling_over_machine": (sampled - start) / allowed,
         "training_time": (trained - sampled) / (3 * operations) * 1e12,
     }
 
@@ -211,6 +221,29 @@ def counted(shape: Shape, point: dict[str, Any]) -> float:
     return float(point["problems"] * (each + 4 * shape.hidden * shape.layers * seen))
 
 
+def traffic(shape: Shape, point: dict[str, Any], parameters: int) -> float:
+    """Bytes that decoding reads at least: in every step all weights, every prompt's keys and values once, and those of
+    every answer so far."""
+    token = 2 * shape.layers * (shape.hidden // shape.heads * shape.key_heads)
+    prompt, answer = point["prompt"], point["answer"]
+    held = point["problems"] * (prompt + point["samples"] * (answer + 1) / 2)
+    return FLOAT32 * answer * (parameters + token * held)
+
+
+def read_rate(rows: int = 8192, columns: int = 8192, repeats: int = 9) -> float:
+    """Bytes a CPU second that a product of a large matrix with a vector reads, median."""
+    import torch
+
+    matrix, vector = torch.ones(rows, columns), torch.ones(columns)
+    torch.mv(matrix, vector)
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        torch.mv(matrix, vector)
+        seconds.append(time.process_time() - start)
+    return FLOAT32 * rows * columns / statistics.median(seconds)
+
+
 def reset_peak() -> int:
     """Forget the largest resident size so far (Linux); the present one in bytes."""
     Path("/proc/self/clear_refs").write_text("5")
@@ -225,6 +258,7 @@ def peak() -> int:
 
 COLUMNS = {
     "sampling_time": "sampling, CPU s per 10¹² operations",
+    "sampling_over_machine": "sampling, over what the machine allows",
     "training_time": "training, CPU s per 10¹² operations",
     "cache_bytes_per_token": "sampling, bytes per token in the cache",
     "training_bytes_per_token": "training, bytes per token of a micro-batch",
@@ -238,7 +272,7 @@ def table(size: str, points: list[dict[str, int]], rows: list[dict[str, float]])
         f"{size}, base {BASE}; the others relative to it, (!) where more than {FLAT:.0%} above\n",
         f"| changed | {' | '.join(COLUMNS.values())} | tokens in the largest micro-batch |",
         "|---" * (len(COLUMNS) + 2) + "|",
-        f"| base | {' | '.join(f'{base[name]:.0f}' for name in COLUMNS)} | {base['micro_batch_tokens']:.0f} |",
+        f"| base | {' | '.join(f'{base[name]:.3g}' for name in COLUMNS)} | {base['micro_batch_tokens']:.0f} |",
     ]
     for point, values in zip(points[1:], rows[1:], strict=True):
         changed = ", ".join(f"{axis} {value}" for axis, value in point.items() if value != BASE[axis])

@@ -122,9 +122,11 @@ class KVCache:
         if self._clock == capacity < self._columns:
             more = min(max(GROWTH, capacity // 8), self._columns - capacity)
             self._hidden_AC = pad(self._hidden_AC, (0, more), value=True)
-            self._rings = {
-                layer: (_widened(keys, more), _widened(values, more)) for layer, (keys, values) in self._rings.items()
-            }
+            # One after the other, so that the narrow ring of one layer alone stands beside its wide one.
+            for layer in self._rings:
+                keys_AKCD, values_AKCD = self._rings[layer]
+                self._rings[layer] = (_widened(keys_AKCD, more), _widened(values_AKCD, more))
+                del keys_AKCD, values_AKCD
         self._column = self._clock % self._hidden_AC.shape[1]
         self._clock += 1
         self._hidden_AC[:, self._column] = False

@@ -142,10 +142,10 @@ def needs_of(config: TrainConfig, policy: Policy, longest_prompt: int) -> Needs:
     # Logits, two of their copies and the probabilities; of the prompts also one layer's values while they are read.
     logits = 4 * FLOAT32 * rows * policy.model.get_input_embeddings().num_embeddings
     layer = (4 * sizes.hidden_size + 3 * getattr(sizes, "intermediate_size", 4 * sizes.hidden_size)) * width
-    # While the cache of the answers grows, the old one and the new one are both there.
-    answers = 2 * cached * rows * config.sampling.max_new_tokens
+    # While the cache of the answers grows, the old part of one layer stands beside the new one.
+    answers = cached * rows * config.sampling.max_new_tokens * (1 + 1 / sizes.num_hidden_layers)
     sampling = answers + logits + (cached + layer) * prompts * longest_prompt
-    return Needs(moments=2 * FLOAT32 * trained, gradient=FLOAT32 * trained, sampling=sampling)
+    return Needs(moments=2 * FLOAT32 * trained, gradient=FLOAT32 * trained, sampling=round(sampling))
 
 
 def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:
