@@ -139,8 +139,8 @@ def test_the_counted_bytes_by_hand() -> None:
         sampling={"engine_batch_sequences": 20, "max_new_tokens": 50},
     )
     weights = 500 * 64 * 2 + 4 * (64 * 64 * 2 + 64 * 16 * 2 + 3 * 64 * 160 + 2 * 64) + 64
-    # 20 answers of 5 problems; a key and a value of 16 numbers in 4 layers, twice while the cache grows.
-    cache = 2 * 16 * 4 * 4 * (2 * 20 * 50 + 5 * 30)
+    # 20 answers of 5 problems; a key and a value of 16 numbers in 4 layers, and in a fifth while the cache grows.
+    cache = 2 * 16 * 4 * (5 * 20 * 50 + 4 * 5 * 30)
     logits = 20 * 500 * 4 * 4
     layer = (4 * 64 + 3 * 160) * 4 * 5 * 30
     assert needs_of(config, policy, longest_prompt=30) == Needs(8 * weights, 4 * weights, cache + logits + layer)
