@@ -41,7 +41,7 @@ def main(seeds: list[int]) -> None:
         before = summaries[0]["before"][way][what]["value"]
         after = [summary["after"][way][what]["value"] for summary in summaries]
         rows[label] = {"before": before, "after": after}
-    minutes = [summary["training_wall_seconds"] / 60 for summary in summaries]
+    minutes = [summary["training_cpu_seconds"] / 60 for summary in summaries]
     (FOLDER / "seeds.json").write_text(json.dumps({"seeds": seeds, "rows": rows, "minutes": minutes}, indent=2) + "\n")
 
     print(
@@ -54,7 +54,7 @@ def main(seeds: list[int]) -> None:
         spread = statistics.stdev(row["after"]) if len(row["after"]) > 1 else 0.0
         each = ", ".join(f"{100 * value:.1f}" for value in row["after"])
         print(f"| {label} | {100 * row['before']:.1f} % | {100 * mean:.1f} ± {100 * spread:.1f} % ({each}) |")
-    print(f"| training, minutes | | {statistics.mean(minutes):.1f} ({', '.join(f'{m:.1f}' for m in minutes)}) |")
+    print(f"| training, CPU-minutes | | {statistics.mean(minutes):.1f} ({', '.join(f'{m:.1f}' for m in minutes)}) |")
 
 
 if __name__ == "__main__":
