@@ -60,7 +60,7 @@ def test_a_known_step_is_the_models_own(name: str, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(recorded(by_hand), recorded(by_model), atol=2e-5, rtol=0)
 
 
-class LlamaDecoderLayer(Original):  # type: ignore[misc]
+class LlamaDecoderLayer(Original):
     """Of a known name, with a term of its own."""
 
     def forward(self, *arguments: Any, **named: Any) -> Tensor:
@@ -128,7 +128,7 @@ class Replaced(torch.nn.Module):
 
 @pytest.mark.parametrize("limit", [0, decoder.JOINED_BYTES])
 @pytest.mark.parametrize("name", ["llama", "llama with biases", "qwen2", "qwen3"])
-@pytest.mark.parametrize("change", ["nothing", "replaced", "hooked"])
+@pytest.mark.parametrize("change", ["nothing", "replaced", "hooked", "one bias less"])
 def test_maps_side_by_side_are_the_maps(name: str, limit: int, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Joined or not, and with maps that were replaced or have hooks, in the layer that is not the first."""
     monkeypatch.setattr(decoder, "JOINED_BYTES", limit)
@@ -139,6 +139,8 @@ def test_maps_side_by_side_are_the_maps(name: str, limit: int, change: str, monk
     elif change == "hooked":
         layer.self_attn.v_proj.register_forward_hook(lambda module, inputs, output: 0.5 * output)  # noqa: ARG005
         layer.mlp.gate_proj.register_forward_hook(lambda module, inputs, output: -output)  # noqa: ARG005
+    elif change == "one bias less":
+        layer.self_attn.k_proj.bias = None
     assert known.is_known(policy.model)
     answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
     torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)

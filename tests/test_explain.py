@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import annotated_types
 import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -531,10 +530,10 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
         return draw.random() < 0.5
     low, high = 0.0, 8.0
     for bound in info.metadata:
-        low = float(getattr(bound, "ge", low)) if isinstance(bound, annotated_types.Ge) else low
-        low = float(bound.gt) + 1e-3 if isinstance(bound, annotated_types.Gt) else low  # type: ignore[arg-type]
-        high = float(bound.le) if isinstance(bound, annotated_types.Le) else high  # type: ignore[arg-type]
-        high = float(bound.lt) - 1e-3 if isinstance(bound, annotated_types.Lt) else high  # type: ignore[arg-type]
+        low = float(getattr(bound, "ge", low))
+        high = float(getattr(bound, "le", high))
+        low = float(bound.gt) + 1e-3 if hasattr(bound, "gt") else low
+        high = float(bound.lt) - 1e-3 if hasattr(bound, "lt") else high
     return draw.randint(int(low), max(8, int(low) + 1)) if info.annotation is int else draw.uniform(low, high)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from groupwise.policy import tiles
-from groupwise.policy.attention import SharedPromptAttention
+from groupwise.policy.attention import PackedRuns, SharedPromptAttention
 from groupwise.policy.tiles import Tile, tile_attention, tiles_of
 
 SCALE = 0.6
@@ -37,7 +37,7 @@ class Layout:
         self.tokens = cursor
 
     def plan(self) -> SharedPromptAttention:
-        return SharedPromptAttention(self.prompts, self.starts, self.lengths, self.owners, CPU)
+        return SharedPromptAttention(PackedRuns(self.prompts, self.starts, self.lengths, self.owners), CPU)
 
     def tiles(self) -> list[Tile]:
         runs = [(start, start + length) for start, length in zip(self.starts, self.lengths, strict=True)]

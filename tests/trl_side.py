@@ -20,7 +20,7 @@ from tests.trl_batch import EOS, PAD, Batch, Gradients, padded
 _OF_THE_SCRIPT = ("reward_funcs",)
 
 
-class _Scorer(GRPOTrainer):  # type: ignore[misc]
+class _Scorer(GRPOTrainer):
     """A GRPOTrainer that was never constructed: its methods run on what is set here."""
 
     def __init__(self, args: GRPOConfig, batch: Batch, use_vllm: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -97,8 +98,7 @@ class ScheduledEngine:
         self._ends: dict[int, int] = {}
         self._calls = 0
         self._uniforms, self._draw = inprocess.uniforms, inprocess.draw
-        inprocess.uniforms = self.uniforms  # type: ignore[assignment]
-        inprocess.draw = self.draw  # type: ignore[assignment]
+        patch.multiple(inprocess, uniforms=self.uniforms, draw=self.draw).start()
 
     @property
     def version(self) -> int:

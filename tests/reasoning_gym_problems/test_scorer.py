@@ -85,7 +85,9 @@ def test_program_inside_reaches_nothing_outside(
         assert pool.submit(f"__import__('os').system('touch {mark}')").result().value != 0
         assert pool.submit(f"__import__('os').path.exists('{tmp_path}')").result().value is False
         assert "TOKEN_OF_THE_USER" not in pool.submit("sorted(__import__('os').environ)").result().value
-        assert pool.submit("__import__('os')._exit(0)").result().failure.kind == "died"  # type: ignore[union-attr]
+        failure = pool.submit("__import__('os')._exit(0)").result().failure
+        assert failure is not None
+        assert failure.kind == "died"
         assert pool.submit("6 * 7").result().value == 42
     assert not mark.exists()
 

@@ -157,26 +157,29 @@ class _Bucket:
     mask_B1LS: Tensor
 
 
-class SharedPromptAttention:
-    """Packed prompts, each followed by its completions, which see their prompt and themselves.
-
-    A prompt stands once in the packed tokens, however many completions share it. On a CPU the attention is computed in
-    tiles, elsewhere by the fused kernel on padded blocks.
+@dataclass(frozen=True)
+class PackedRuns:
+    """Where prompts and completions stand in the packed tokens.
 
     prompts: start and length of each. starts, lengths, owners: of each completion its first packed position, its
     tokens, and its prompt.
     """
 
-    def __init__(
-        self,
-        prompts: Sequence[tuple[int, int]],
-        starts: Sequence[int],
-        lengths: Sequence[int],
-        owners: Sequence[int],
-        device: torch.device,
-    ) -> None:
-        self._runs = prompts, starts, lengths, owners
-        self._device = device
+    prompts: Sequence[tuple[int, int]]
+    starts: Sequence[int]
+    lengths: Sequence[int]
+    owners: Sequence[int]
+
+
+class SharedPromptAttention:
+    """Packed prompts, each followed by its completions, which see their prompt and themselves.
+
+    A prompt stands once in the packed tokens, however many completions share it. On a CPU the attention is computed in
+    tiles, elsewhere by the fused kernel on padded blocks.
+    """
+
+    def __init__(self, runs: PackedRuns, device: torch.device) -> None:
+        self._runs, self._device = runs, device
 
     def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:  # noqa: ARG002
         """Attention of prompts to themselves and of completions to their prompt and themselves."""
@@ -194,37 +197,31 @@ class SharedPromptAttention:
 
     @cached_property
     def _tiles(self) -> list[Tile]:
-        prompts, starts, lengths, owners = self._runs
-        completions: list[list[tuple[int, int]]] = [[] for _ in prompts]
-        for start, length, owner in zip(starts, lengths, owners, strict=True):
+        runs = self._runs
+        completions: list[list[tuple[int, int]]] = [[] for _ in runs.prompts]
+        for start, length, owner in zip(runs.starts, runs.lengths, runs.owners, strict=True):
             completions[owner].append((start, start + length))
         return [
             tile
-            for (start, length), own in zip(prompts, completions, strict=True)
+            for (start, length), own in zip(runs.prompts, completions, strict=True)
             for tile in tiles_of((start, start + length), own, self._device)
         ]
 
     @cached_property
     def _padded(self) -> "_PaddedAttention":
-        return _PaddedAttention(*self._runs, self._device)
+        return _PaddedAttention(self._runs, self._device)
 
 
 class _PaddedAttention:
     """Attention on right-padded blocks of completions of similar length."""
 
-    def __init__(
-        self,
-        prompts: Sequence[tuple[int, int]],
-        starts: Sequence[int],
-        lengths: Sequence[int],
-        owners: Sequence[int],
-        device: torch.device,
-    ) -> None:
-        self._prompts = Block.of_runs([start for start, _ in prompts], [length for _, length in prompts], device)
+    def __init__(self, runs: PackedRuns, device: torch.device) -> None:
+        starts, lengths = ([run[part] for run in runs.prompts] for part in (0, 1))
+        self._prompts = Block.of_runs(starts, lengths, device)
         self._buckets = []
-        for members in similar(lengths):
-            block = Block.of_runs([starts[b] for b in members], [lengths[b] for b in members], device)
-            prompt_B = torch.tensor([owners[b] for b in members], device=device)
+        for members in similar(runs.lengths):
+            block = Block.of_runs([runs.starts[b] for b in members], [runs.lengths[b] for b in members], device)
+            prompt_B = torch.tensor([runs.owners[b] for b in members], device=device)
             self._buckets.append(_Bucket(block, prompt_B, _mask(self._prompts, block, prompt_B)))
         rows = [self._prompts.row_R, *(bucket.block.row_R for bucket in self._buckets)]
         self._order_T = torch.cat(rows).argsort()

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupwise.policy.attention import SharedPromptAttention
+from groupwise.policy.attention import PackedRuns, SharedPromptAttention
 
 Ids = NDArray[np.int64]
 
@@ -91,5 +91,5 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
         predictor_N=row(predictors),
         target_ids_N=row(targets),
         lengths_B=torch.tensor(lengths, dtype=torch.int64, device=device) + 1,
-        attention=SharedPromptAttention(prompts, starts, lengths, owners, device),
+        attention=SharedPromptAttention(PackedRuns(prompts, starts, lengths, owners), device),
     )
