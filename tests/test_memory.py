@@ -162,6 +162,11 @@ def test_sampling_takes_no_more_than_is_counted() -> None:
     assert 0.4 * counted < max(alive.timeline) < counted
 
 
+def test_a_step_needs_the_moments_and_the_larger_of_sampling_and_training() -> None:
+    needs = Needs(moments=100, gradient=50, sampling=70)
+    assert [needs.peak(pass_bytes) for pass_bytes in (10, 20, 30)] == [170, 170, 180]
+
+
 # What is free
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from groupwise.policy.packing import PackedBatch
 from groupwise.policy.score import Scores, score
 from groupwise.train import streams
 from groupwise.train import update as updating
-from groupwise.train.micro_batch import TrainGroup, count_step
+from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.reference import frozen_copy
 from groupwise.train.update import accumulate_gradient, update
 from groupwise.train.world import World
@@ -77,6 +78,24 @@ def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
     seen = lengths_scored(monkeypatch)
     accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config, config.entropy.coefficient)
     assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.trained)
+
+
+def test_a_penalty_on_tokens_without_an_advantage_has_its_gradient() -> None:
+    """KL-Cov may pick such tokens, since the mean advantage that it compares with is seldom 0."""
+    model = build("llama")
+    groups = partly_silenced(train_groups(model))
+
+    def drifting(coefficient: float) -> list[TrainGroup]:
+        def with_drift(sequence: TrainSequence) -> TrainSequence:
+            size = coefficient if sequence.advantage == 0 else 0.0
+            old_logps = sequence.old_logps + np.float32(0.3)
+            return replace(sequence, old_logps=old_logps, drift=np.full(len(sequence.ids), size, dtype=np.float32))
+
+        return [replace(group, sequences=tuple(map(with_drift, group.sequences))) for group in groups]
+
+    config = config_with(entropy={"covariance": "kl_cov"})
+    without = gradient_of(model, drifting(0.0), config)
+    assert relative_difference(gradient_of(model, drifting(1.0), config), without) > 1e-2
 
 
 def test_no_pass_scores_what_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
