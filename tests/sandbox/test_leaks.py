@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from groupwise.sandbox.battery import sandboxed
+from groupwise.sandbox.broker import ipc
 from groupwise.sandbox.open import open_backend, open_sandbox
 from groupwise.sandbox.options import SandboxOptions
 from groupwise.sandbox.sandbox import Sandbox
@@ -35,6 +36,12 @@ MIXED = [
     ("import os\nos.kill(os.getpid(), 9)", ROOMY, "killed"),
     ("open('a', 'w').write('x' * (1 << 20))", ROOMY, "exited"),
     ("raise SystemExit(3)", ROOMY, "exited"),
+    (
+        "import ctypes\nlibc = ctypes.CDLL(None)\n"
+        "libc.shmget(0, 9, 0o1600)\nlibc.semget(0, 1, 0o1600)\nlibc.msgget(0, 0o1600)",
+        ROOMY,
+        "exited",
+    ),
 ]
 
 
@@ -88,6 +95,7 @@ def check_nothing_left(sandbox: Sandbox, count: int, temporary: Path) -> None:
     before = descriptors()
     assert run_at_once(sandbox, count) == [MIXED[number % len(MIXED)][2] for number in range(count)]
     assert until_gone(set(sandboxed(sandbox))) == set()
+    assert [ipc.of_user(uid) for uid in sandbox.broker.uids or () if ipc.of_user(uid)] == []
     assert descriptors() == before
     assert list(temporary.iterdir()) == []
     assert not [uid for uid in sandbox.broker.uids or [] if os.path.exists(f"/tmp/nsjail.{uid}.root")]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from groupwise.errors import DataError
+from groupwise.sandbox.broker import ipc
 from groupwise.sandbox.sandbox import Sandbox
 from groupwise.sandbox.scene import Scene
 from groupwise.sandbox.types import Call, Limits, Outcome
@@ -134,6 +135,9 @@ def judge(sandbox: Sandbox, attack: Attack, scene: Scene) -> Finding:
     left = survivors(sandbox)
     if left:
         faults.append(f"left {len(left)} processes running")
+    objects = [found for uid in sandbox.broker.uids or () for found in ipc.of_user(uid)]
+    if objects:
+        faults.append(f"left {len(objects)} System V objects")
     if outcome.status == "failed":
         faults.append("was not run")
     if limits.wall_seconds is not None and seconds > limits.wall_seconds + SLACK_SECONDS:

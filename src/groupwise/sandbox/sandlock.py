@@ -18,7 +18,6 @@ from groupwise.sandbox.types import Limits
 from groupwise.sandbox.view import View
 
 INSTALL = "install it with `pip install sandlock`; it needs Linux 6.7 or later"
-REFUSED = ("memfd_create", "memfd_secret", "io_uring_setup", "userfaultfd", "vfork")
 LAUNCHER = Path(__file__).parent / "inside" / "sandlock_launcher.py"
 
 

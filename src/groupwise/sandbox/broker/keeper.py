@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from groupwise.sandbox.broker import cgroup, expose, system
+from groupwise.sandbox.broker import cgroup, expose, ipc, system
 
 SWEEP_SECONDS = 10.0
 
@@ -50,6 +50,8 @@ def keep(request: Request, control: socket.socket, parents: cgroup.Parents) -> N
         kill(child)
     _, status = os.waitpid(child, 0)
     left = sweep(request.uid)
+    if request.uid is not None:
+        ipc.remove_all_of(request.uid)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     for group in groups:
         cgroup.remove(group)

@@ -6,6 +6,7 @@ import signal
 
 CLONE_NEWNS = 0x00020000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
+IPC_RMID = 0
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -45,3 +46,13 @@ def die_with(parent: int) -> None:
 def no_new_privileges() -> None:
     """Programs with set-user-id bits give nothing from here on."""
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl no_new_privs")
+
+
+def remove_ipc(kind: str, number: int) -> None:
+    """Remove a System V object of kind `shm`, `sem` or `msg`; nothing happens where it is not ours or gone."""
+    if kind == "shm":
+        libc.shmctl(number, IPC_RMID, None)
+    elif kind == "sem":
+        libc.semctl(number, 0, IPC_RMID)
+    else:
+        libc.msgctl(number, IPC_RMID, None)
