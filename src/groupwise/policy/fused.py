@@ -6,6 +6,7 @@ inputs alone and computes the rest again. Sums and rotations are in float32 or, 
 Axes: T tokens, H heads, D width of a row or of a head, F width of the MLP.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,35 +14,42 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 
-class _RMSNorm(torch.autograd.Function):
-    """x / sqrt(mean(x²) + epsilon) · weight (Zhang and Sennrich 2019, 1910.07467)."""
+def normed(input_TD: Tensor, weight_D: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean(x²) + epsilon) · weight (Zhang and Sennrich 2019, 1910.07467), and the factor before the weight.
 
+    Both in float32, or in float64 for such an input; `normed_backward` takes the second.
+    """
+    x_TD = _precise(input_TD)
+    inverse_T1 = x_TD.square().mean(dim=-1, keepdim=True).add_(epsilon).rsqrt_()
+    return (x_TD * inverse_T1).mul_(weight_D), inverse_T1
+
+
+def normed_backward(
+    grad_TD: Tensor, input_TD: Tensor, weight_D: Tensor, inverse_T1: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of input and weight, as far as they are needed."""
+    width = input_TD.shape[-1]
+    grad_TD = _precise(grad_TD).to(inverse_T1.dtype)
+    normed_TD = _precise(input_TD) * inverse_T1
+    grad_weight_D = (grad_TD * normed_TD).view(-1, width).sum(0).to(weight_D.dtype) if needed[1] else None
+    if not needed[0]:
+        return None, grad_weight_D
+    slope_TD = grad_TD * weight_D
+    along_T1 = torch.linalg.vecdot(slope_TD, normed_TD).unsqueeze(-1).div_(width)
+    return slope_TD.addcmul_(normed_TD, along_T1, value=-1).mul_(inverse_T1).to(input_TD.dtype), grad_weight_D
+
+
+class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input_TD: Tensor, weight_D: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
-        x_TD = _precise(input_TD)
-        inverse_T1 = x_TD.square().mean(dim=-1, keepdim=True).add_(epsilon).rsqrt_()
+        normed_TD, inverse_T1 = normed(input_TD, weight_D, epsilon)
         ctx.save_for_backward(input_TD, weight_D, inverse_T1)
-        return (x_TD * inverse_T1).mul_(weight_D).to(dtype)
+        return normed_TD.to(dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         input_TD, weight_D, inverse_T1 = ctx.saved_tensors
-        width = input_TD.shape[-1]
-        grad_TD = _precise(grads[0]).to(inverse_T1.dtype)
-        normed_TD = _precise(input_TD) * inverse_T1
-        grad_weight_D = None
-        if ctx.needs_input_grad[1]:
-            grad_weight_D = (grad_TD * normed_TD).view(-1, width).sum(0).to(weight_D.dtype)
-        if not ctx.needs_input_grad[0]:
-            return None, grad_weight_D, None, None
-        slope_TD = grad_TD * weight_D
-        along_T1 = torch.linalg.vecdot(slope_TD, normed_TD).unsqueeze(-1).div_(width)
-        return (
-            slope_TD.addcmul_(normed_TD, along_T1, value=-1).mul_(inverse_T1).to(input_TD.dtype),
-            grad_weight_D,
-            None,
-            None,
-        )
+        return *normed_backward(grads[0], input_TD, weight_D, inverse_T1, ctx.needs_input_grad[:2]), None, None
 
 
 def rms_norm(input_TD: Tensor, weight_D: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
@@ -100,7 +108,13 @@ class _SwiGLU(torch.autograd.Function):
         gate_TF, up_TF = ctx.saved_tensors
         grad_TF = grads[0]
         grad_up_TF = silu(gate_TF).mul_(grad_TF)
-        return torch.ops.aten.silu_backward(grad_TF * up_TF, gate_TF), grad_up_TF
+        return silu_backward(grad_TF * up_TF, gate_TF), grad_up_TF
+
+
+def silu_backward(grad_TF: Tensor, gate_TF: Tensor) -> Tensor:
+    """The gradient of the input of silu."""
+    slope_TF: Tensor = torch.ops.aten.silu_backward(grad_TF, gate_TF)
+    return slope_TF
 
 
 def swiglu(gate_TF: Tensor, up_TF: Tensor) -> Tensor:

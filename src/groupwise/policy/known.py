@@ -45,6 +45,11 @@ def is_plain(part: nn.Module, kind: str) -> bool:
     return (type(part).__module__, type(part).__qualname__) in names and is_bare(part)
 
 
+def is_plain_map(part: nn.Module) -> bool:
+    """Whether the module is a linear map of torch with weights as torch keeps them, and nothing was hung onto it."""
+    return type(part) is nn.Linear and type(part.weight) is nn.Parameter and is_bare(part)
+
+
 def is_bare(part: nn.Module) -> bool:
     """Whether nothing was hung onto the module: no hook, no forward of its own."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)

@@ -1,30 +1,36 @@
 """The pass of the model over packed tokens: its own, or for layers of the Llama kind the same in fewer passes.
 
-For known layers the residual stream, norms, rotary embedding, attention and gated activation are computed here. Linear
-maps stay calls of the model's own modules, so that whatever replaced them takes part.
+For known layers the residual stream, norms, rotary embedding, attention, gated activation and plain linear maps are
+computed here. Whatever replaced a linear map, or was hung onto it, takes part: such maps are called as they are.
 
 Axes: T packed tokens, D model width, X heads side by side.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from groupwise.policy.attention import SharedPromptAttention
 from groupwise.policy.fused import rms_norm, rotary, rotary_table, swiglu
-from groupwise.policy.known import is_known_backbone, is_plain
+from groupwise.policy.in_place import embedded
+from groupwise.policy.known import is_known_backbone, is_plain, is_plain_map
+from groupwise.policy.maps import mapped, normed_maps, normed_mlp
 from groupwise.policy.packing import PackedBatch
 from groupwise.policy.recompute import recomputed, recomputed_layers
 
 
-def hidden_states(backbone: nn.Module, batch: PackedBatch, recompute_layers: bool = False) -> Tensor:
+def hidden_states(
+    backbone: nn.Module, batch: PackedBatch, recompute_layers: bool = False, in_place: bool = False
+) -> Tensor:
     """Hidden states behind the last norm, (T, D).
 
-    recompute_layers: of each layer only the input is kept, and the backward pass computes the layer again.
+    recompute_layers: of each layer only the input is kept, and the backward pass computes the layer again. in_place:
+    the gradient of the embedding of known layers is added to its `.grad` (see in_place.py).
     """
     if is_known_backbone(backbone):
-        return _known(backbone, batch, recompute_layers)
+        return _known(backbone, batch, recompute_layers, in_place)
     with recomputed_layers(backbone, recompute_layers):
         hidden_1TD: Tensor = backbone(
             input_ids=batch.token_ids_1T,
@@ -35,8 +41,8 @@ def hidden_states(backbone: nn.Module, batch: PackedBatch, recompute_layers: boo
     return hidden_1TD[0]
 
 
-def _known(backbone: Any, batch: PackedBatch, recompute_layers: bool) -> Tensor:
-    hidden_TD = backbone.embed_tokens(batch.token_ids_1T)[0]
+def _known(backbone: Any, batch: PackedBatch, recompute_layers: bool, in_place: bool) -> Tensor:
+    hidden_TD = embedded(backbone.embed_tokens, batch.token_ids_1T[0], in_place)
     cosine_1TD, sine_1TD = backbone.rotary_emb(hidden_TD, position_ids=batch.position_ids_1T)
     table = rotary_table(cosine_1TD[0], sine_1TD[0], backbone.config.num_attention_heads)
     recomputing = recompute_layers and torch.is_grad_enabled()
@@ -47,22 +53,39 @@ def _known(backbone: Any, batch: PackedBatch, recompute_layers: bool) -> Tensor:
 
 
 def _layer(layer: Any, hidden_TD: Tensor, table: tuple[Tensor, Tensor], plan: SharedPromptAttention) -> Tensor:
-    attention, mlp = layer.self_attn, layer.mlp
+    attention = layer.self_attn
     width, dtype = attention.head_dim, _product_dtype(hidden_TD)
-    normed_TD = _norm(layer.input_layernorm, hidden_TD, dtype)
-    query_TX, key_TX = attention.q_proj(normed_TD), attention.k_proj(normed_TD)
+    maps = (attention.q_proj, attention.k_proj, attention.v_proj)
+    query_TX, key_TX, value_TX = _normed_maps(layer.input_layernorm, hidden_TD, maps, dtype)
     if hasattr(attention, "q_norm"):
         query_TX, key_TX = _head_norm(attention.q_norm, query_TX), _head_norm(attention.k_norm, key_TX)
     query_TX, key_TX = rotary(query_TX, *table, width), rotary(key_TX, *table, width)
-    query, key, value = (rows.view(len(rows), -1, width) for rows in (query_TX, key_TX, attention.v_proj(normed_TD)))
+    query, key, value = (rows.view(len(rows), -1, width) for rows in (query_TX, key_TX, value_TX))
     attended_TX = plan.attend_rows(query, key, value, attention.scaling).flatten(1)
-    hidden_TD = hidden_TD + attention.o_proj(attended_TX)
-    normed_TD = _norm(layer.post_attention_layernorm, hidden_TD, dtype)
-    if is_plain(mlp, "MLP") and mlp.config.hidden_act in ("silu", "swish"):
-        made_TD: Tensor = mlp.down_proj(swiglu(mlp.gate_proj(normed_TD), mlp.up_proj(normed_TD)))
+    out = attention.o_proj
+    hidden_TD = hidden_TD + (mapped(attended_TX, out, dtype) if is_plain_map(out) else out(attended_TX))
+    return hidden_TD + _normed_mlp(layer.post_attention_layernorm, hidden_TD, layer.mlp, dtype)
+
+
+def _normed_maps(norm: Any, hidden_TD: Tensor, maps: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    if all(map(is_plain_map, maps)):
+        return normed_maps(hidden_TD, norm.weight, norm.variance_epsilon, dtype, cast("Sequence[nn.Linear]", maps))
+    normed_TD = _norm(norm, hidden_TD, dtype)
+    return tuple(module(normed_TD) for module in maps)
+
+
+def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> Tensor:
+    gated = is_plain(mlp, "MLP") and mlp.config.hidden_act in ("silu", "swish")
+    if gated and all(is_plain_map(part) and part.bias is None for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)):
+        parts = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        return normed_mlp(hidden_TD, norm.weight, norm.variance_epsilon, dtype, *parts)
+    normed_TD = _norm(norm, hidden_TD, dtype)
+    made_TD: Tensor
+    if gated:
+        made_TD = mlp.down_proj(swiglu(mlp.gate_proj(normed_TD), mlp.up_proj(normed_TD)))
     else:
         made_TD = mlp(normed_TD.unsqueeze(0))[0]
-    return hidden_TD + made_TD
+    return made_TD
 
 
 def _product_dtype(hidden_TD: Tensor) -> torch.dtype:

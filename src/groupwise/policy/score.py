@@ -1,6 +1,7 @@
 """Log-probabilities and entropies of sampled tokens under the policy."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from groupwise.objective.entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
-from groupwise.policy.known import is_bare
+from groupwise.policy.in_place import takes_in_place
+from groupwise.policy.known import is_plain_map
 from groupwise.policy.layers import hidden_states
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import PackedBatch
@@ -28,6 +30,7 @@ class Scoring:
     chunk_tokens: int
     entropy_gradient: bool = False
     recompute_layers: bool = False
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,15 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
     time where the head is a plain one. The backward pass computes them again but for those that it is cheap to keep.
     """
     with policy.arithmetic():
-        hidden_TD = hidden_states(policy.backbone, batch, scoring.recompute_layers)
+        hidden_TD = hidden_states(policy.backbone, batch, scoring.recompute_layers, scoring.in_place)
         hidden_ND = hidden_TD.index_select(0, batch.predictor_N)
         size, head = scoring.chunk_tokens, policy.head
-        plain = type(head) is nn.Linear and head.bias is None and is_bare(head)
+        plain = is_plain_map(head) and head.bias is None
         if kept is None and not scoring.entropy_gradient and plain:
             targets_N, heat = batch.target_ids_N, scoring.temperature
-            return Scores(*TokenScores.apply(hidden_ND, head.weight, targets_N, heat, size))
+            weight_VD = cast("nn.Parameter", head.weight)
+            in_place = scoring.in_place and takes_in_place(weight_VD)
+            return Scores(*TokenScores.apply(hidden_ND, weight_VD, targets_N, heat, size, in_place))
         sets = [None] * len(hidden_ND.split(size)) if kept is None else _split(kept, size)
         recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
         scored = []

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from groupwise.policy.in_place import gradient
+
 # The exponentials of so many tiles wait for the backward pass, which computes those of the others again.
 KEPT_TILES = 8
 NARROWEST_TILE = 64
@@ -23,17 +25,25 @@ BELOW_ALL_LOGITS = -1e30
 class TokenScores(torch.autograd.Function):
     """(logps_N, entropies_N, entropies_at_1_N) of hidden states under a head without bias; only the first has gradient.
 
-    `apply(hidden_ND, weight_VD, target_N, temperature, chunk)`. Entropies are in nats, at the temperature and at 1. The
-    scores are float32, or float64 where the weights are. Products run in the dtype of autocast, or of the weights.
+    `apply(hidden_ND, weight_VD, target_N, temperature, chunk, in_place)`. Entropies are in nats, at the temperature and
+    at 1. The scores are float32, or float64 where the weights are. Products run in the dtype of autocast, or of the
+    weights. in_place: the weight's gradient is added to its `.grad` (see in_place.py).
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, target_N: Tensor, temperature: float, chunk: int
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        target_N: Tensor,
+        temperature: float,
+        chunk: int,
+        in_place: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
         device = hidden_ND.device.type
         ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
         ctx.temperature, ctx.chunk, ctx.kept = temperature, chunk, []
+        ctx.leaf = weight_VD if in_place else None
         room = KEPT_TILES if any(ctx.needs_input_grad) else 0
         parts = []
         with torch.autocast(device, enabled=False):
@@ -53,7 +63,9 @@ class TokenScores(torch.autograd.Function):
         # What is added up over chunks and tiles is not rounded in between.
         wide = torch.promote_types(weight_VD.dtype, torch.float32)
         grad_ND = hidden_ND.new_zeros(hidden_ND.shape, dtype=wide) if ctx.needs_input_grad[0] else None
-        grad_VD = weight_VD.new_zeros(weight_VD.shape, dtype=wide) if ctx.needs_input_grad[1] else None
+        grad_VD = None if ctx.leaf is None else gradient(ctx.leaf)
+        if grad_VD is None and ctx.needs_input_grad[1]:
+            grad_VD = weight_VD.new_zeros(weight_VD.shape, dtype=wide)
         # The backward pass works in place on what was kept; a second one computes everything again.
         kept, ctx.kept = ctx.kept[::-1], []
         for start in range(0, len(target_N), ctx.chunk):
@@ -62,7 +74,8 @@ class TokenScores(torch.autograd.Function):
             grad_CD = None if grad_ND is None else grad_ND[own]
             _backward(rows, highest_N[own], total_N[own], grads[0][own], kept, grad_CD, grad_VD)
         given_ND = None if grad_ND is None else grad_ND.to(hidden_ND.dtype)
-        return given_ND, None if grad_VD is None else grad_VD.to(weight_VD.dtype), None, None, None
+        given_VD = None if grad_VD is None or ctx.leaf is not None else grad_VD.to(weight_VD.dtype)
+        return given_ND, given_VD, None, None, None, None
 
 
 class Tile(NamedTuple):

@@ -60,7 +60,11 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
     """How every policy of this run scores tokens."""
     batch = config.batch
     return Scoring(
-        config.sampling.temperature, batch.logits_chunk_tokens, entropy_gradient, batch.activation_checkpointing
+        temperature=config.sampling.temperature,
+        chunk_tokens=batch.logits_chunk_tokens,
+        entropy_gradient=entropy_gradient,
+        recompute_layers=batch.activation_checkpointing,
+        in_place=True,
     )
 
 
