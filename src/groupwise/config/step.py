@@ -22,9 +22,9 @@ class BatchOptions(Options):
     epochs_per_step: PositiveInt = 1
     """Passes over the groups of a step."""
 
-    micro_batch_tokens: PositiveInt = 2048
-    """Tokens in one forward and backward pass, at most, each prompt counted once. Changes memory, not the gradient. A
-    run halves it until the worst case fits into the memory that is free."""
+    micro_batch_tokens: PositiveInt = 1024
+    """Tokens in one forward and backward pass beside its longest prompt, at most, each prompt counted once. Changes
+    memory, not the gradient. A run halves it until the worst case fits into the memory that is free."""
 
     logits_chunk_tokens: PositiveInt = 1024
     """Rows of logits that exist at one time. Changes memory, not the gradient."""

@@ -64,8 +64,7 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
         hidden_TD = hidden_states(policy.backbone, batch, scoring.recompute_layers, scoring.in_place)
         hidden_ND = hidden_TD.index_select(0, batch.predictor_N)
         size, head = scoring.chunk_tokens, policy.head
-        plain = is_plain_map(head) and head.bias is None
-        if kept is None and not scoring.entropy_gradient and plain:
+        if streams_vocabulary(head, scoring, kept is not None):
             targets_N, heat = batch.target_ids_N, scoring.temperature
             weight_VD = cast("nn.Parameter", head.weight)
             in_place = scoring.in_place and takes_in_place(weight_VD)
@@ -82,6 +81,11 @@ def score(policy: Policy, batch: PackedBatch, scoring: Scoring, kept: Kept | Non
             else:
                 scored.append(_score_chunk(*arguments))
     return Scores(*(torch.cat(parts) for parts in zip(*scored, strict=True)))
+
+
+def streams_vocabulary(head: nn.Module, scoring: Scoring, over_kept_sets: bool) -> bool:
+    """Whether the scores are computed without a tensor of logits as wide as the vocabulary, see token_scores.py."""
+    return not over_kept_sets and not scoring.entropy_gradient and is_plain_map(head) and head.bias is None
 
 
 def _score_chunk(

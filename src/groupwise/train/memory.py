@@ -112,11 +112,11 @@ def fit_micro_batches(
 
     budget = asked
     while tokens is None and usable is not None and budget and step_bytes(budget) > usable:
-        budget = budget // 2 if budget > alone.tokens else 0
+        budget = budget // 2 if budget >= longest else 0
     while tokens is None and policy.device.type == "cuda" and budget:
         if worst_case_runs(policy, config, needs, memory, shapes(budget)):
             break
-        budget = budget // 2 if budget > alone.tokens else 0
+        budget = budget // 2 if budget >= longest else 0
     budget = min(world.gather(budget))
     needed = step_bytes(budget) if budget else needs.peak(memory.bytes(alone))
     fitted = MicroBatches(budget, asked, step_bytes(asked), needed, usable, needs)

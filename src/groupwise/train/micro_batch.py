@@ -66,34 +66,36 @@ class MicroBatch:
 
 
 def cut(groups: Sequence[TrainGroup], micro_batch_tokens: int) -> list[list[TrainGroup]]:
-    """Divide groups into lists of at most `micro_batch_tokens` packed tokens.
+    """Divide groups into lists of at most `micro_batch_tokens` packed tokens beside their longest prompt.
 
-    Groups of similar length come together, since a padded block inside of the attention is as wide as its longest
-    completion. A group that is too large is divided; a sequence that is too large by itself stands alone.
+    That prompt does not count, so that a group with a long one is not divided into many that each repeat it. Groups of
+    similar length come together, since a padded block inside of the attention is as wide as its longest completion. A
+    group whose completions are too large is divided; a sequence that is too large by itself stands alone.
     """
     ordered = sorted(groups, key=lambda group: max(len(sequence.ids) for sequence in group.sequences))
     parts = [part for group in ordered for part in _divide(group, micro_batch_tokens)]
     batches: list[list[TrainGroup]] = []
-    room = 0
+    tokens = longest = 0
     for part in parts:
-        size = packed_tokens(len(part.prompt_ids), [len(sequence.ids) for sequence in part.sequences])
-        if not batches or size > room:
+        prompt = len(part.prompt_ids)
+        size = packed_tokens(prompt, [len(sequence.ids) for sequence in part.sequences])
+        if not batches or tokens + size - max(longest, prompt) > micro_batch_tokens:
             batches.append([])
-            room = micro_batch_tokens
+            tokens = longest = 0
         batches[-1].append(part)
-        room -= size
+        tokens, longest = tokens + size, max(longest, prompt)
     return batches
 
 
 def _divide(group: TrainGroup, micro_batch_tokens: int) -> list[TrainGroup]:
-    if packed_tokens(len(group.prompt_ids), [len(sequence.ids) for sequence in group.sequences]) <= micro_batch_tokens:
+    if packed_tokens(0, [len(sequence.ids) for sequence in group.sequences]) <= micro_batch_tokens:
         return [group]
     parts: list[list[TrainSequence]] = []
     room = 0
     for sequence in sorted(group.sequences, key=lambda sequence: len(sequence.ids)):
         if not parts or len(sequence.ids) - 1 > room:
             parts.append([])
-            room = micro_batch_tokens - len(group.prompt_ids)
+            room = micro_batch_tokens
         parts[-1].append(sequence)
         room -= len(sequence.ids) - 1
     return [replace(group, sequences=tuple(part)) for part in parts]

@@ -3,7 +3,7 @@
 - Passes through one layer and through two, at the real lengths of prompt and answers but for few groups, say what every
   layer keeps for the backward pass, and what its own backward pass takes: linear in the groups, and in the layers.
 - A pass through the head, with the whole vocabulary and all rows of logits but narrow hidden states, says what the
-  logits take. The gradient of the head's weights, which are as wide as the model, is counted.
+  logits take. Gradients of head and embedding, which are as wide as the vocabulary, are counted.
 """
 
 import math
@@ -14,9 +14,11 @@ import torch
 
 from groupwise.config import TrainConfig
 from groupwise.config_facts import KEPT_LIMIT
+from groupwise.policy.in_place import takes_in_place
+from groupwise.policy.known import is_known_backbone
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import SequenceGroup, pack
-from groupwise.policy.score import Kept, score
+from groupwise.policy.score import Kept, score, streams_vocabulary
 from groupwise.train.live_bytes import LiveBytes
 from groupwise.train.shrunken import head_alone, shrunken
 from groupwise.train.update import scoring_of
@@ -53,7 +55,7 @@ class Shape:
 
 
 def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_groups: int) -> list[Shape]:
-    """Full micro-batches of `budget` tokens with the longest prompt, whose answers are as long as can be, or shorter.
+    """Full micro-batches of `budget` tokens beside the longest prompt, whose answers are as long as can be, or shorter.
 
     Attention may keep more for short answers. An answer that is longer than the budget stands alone.
     """
@@ -61,12 +63,12 @@ def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_grou
     while True:
         inputs = max(answer - 1, 1)
         group = prompt + samples * inputs
-        if prompt + inputs >= budget:
+        if inputs >= budget:
             shapes.append(Shape(prompt, answer, 1))
-        elif group <= budget:
-            shapes.append(Shape(prompt, answer, samples, min(budget / group, most_groups)))
+        elif group <= budget + prompt:
+            shapes.append(Shape(prompt, answer, samples, min((budget + prompt) / group, most_groups)))
         else:
-            shapes.append(Shape(prompt, answer, (budget - prompt) / inputs))
+            shapes.append(Shape(prompt, answer, budget / inputs))
         if answer <= SHORTEST_ANSWER:
             return shapes
         answer = max(SHORTEST_ANSWER, answer // 4)
@@ -88,14 +90,27 @@ class PassMemory:
     def bytes(self, shape: Shape) -> int:
         """The most that is alive at any time of a pass of this shape."""
         layer, kept, peak = self._layers_of(shape)
-        # In the head's backward pass, its gradient and a part of it; behind that it waits for the embedding's, where
-        # both are one, and is added to it.
-        gradient = FLOAT32 * sum(weight.numel() for weight in self._policy.head.parameters())
+        waiting, of_embedding = self._wide_gradients()
         # Of all rows, the head keeps their hidden states and makes the gradient of these.
         rows = 3 * FLOAT32 * int(self._policy.model.config.hidden_size) * shape.answer_tokens
         more = max(self._layers - 2, 0) * layer
-        in_head = more + kept + self._head(shape.answer_tokens) + rows + 2 * gradient
-        return round(max(in_head, more + peak + gradient, 3 * gradient))
+        # In the head's backward pass, its gradient and a part of it; behind that it waits for the embedding's, where
+        # both are one, and is added to it.
+        in_head = more + kept + self._head(shape.answer_tokens) + rows + 2 * waiting
+        return round(max(in_head, more + peak + waiting, of_embedding + 2 * waiting))
+
+    def _wide_gradients(self) -> tuple[int, int]:
+        """Bytes of what autograd makes for the weights of head and embedding; none where `.grad` is added to."""
+        head, embedding = self._policy.head, self._policy.model.get_input_embeddings()
+        scoring = scoring_of(self._config, acts_on_entropy(self._config))
+        streams = streams_vocabulary(head, scoring, self._config.sampling.keep_mask == "replay")
+        own = [FLOAT32 * sum(weight.numel() for weight in module.parameters()) for module in (head, embedding)]
+        direct = [
+            streams and all(map(takes_in_place, head.parameters())),
+            is_known_backbone(self._policy.backbone) and all(map(takes_in_place, embedding.parameters())),
+        ]
+        waiting, of_embedding = (0 if added else size for size, added in zip(own, direct, strict=True))
+        return waiting, of_embedding
 
     def _layers_of(self, shape: Shape) -> tuple[float, float, float]:
         """What one layer more keeps, what two keep, and the most in a pass through two; of one where there is one."""
@@ -135,9 +150,7 @@ def run_pass(
     prompt = np.zeros(shape.prompt, dtype=np.int64)
     groups = [SequenceGroup(prompt, answers)] * max(1, round(shape.groups))
     positions = len(groups) * len(answers) * shape.answer
-    entropy = config.entropy
-    scoring = scoring_of(config, entropy_gradient=entropy.coefficient > 0 or entropy.target_nats > 0)
-    scoring = replace(scoring, chunk_tokens=chunk_tokens)
+    scoring = replace(scoring_of(config, acts_on_entropy(config)), chunk_tokens=chunk_tokens)
     weights = [weight for _, weight in policy.trainable()]
     # Only the first pass of a step has no gradient to add to.
     for weight in weights:
@@ -161,3 +174,8 @@ def run_pass(
         for weight in weights:
             weight.grad = None
     return between, alive.timeline
+
+
+def acts_on_entropy(config: TrainConfig) -> bool:
+    """Whether a pass of the run may carry a gradient of the entropy."""
+    return config.entropy.coefficient > 0 or config.entropy.target_nats > 0
