@@ -60,6 +60,9 @@ class Engine:
     def load_weights(self, weights: Any, version: int) -> None:  # noqa: ARG002
         self.version = version
 
+    def sleep(self) -> None:
+        """There is nothing to give back."""
+
     def _answer(self, position: int, sample: int) -> Completion:
         length = self.length_of(position, sample)
         return Completion(

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -488,6 +489,34 @@ def test_a_reduced_copy_takes_over_new_weights(architecture: str) -> None:
     # bfloat16 has 8 bits: the trainer, which keeps its residual stream in float32, is near but not equal.
     gap_N = (scored(policy, requests(), after, 1.0) - recorded(after)).abs()
     assert float(gap_N.mean()) < 0.05
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+def test_a_reduced_copy_is_given_back_and_made_again(architecture: str) -> None:
+    policy = policy_of(build(architecture), STOPS, compute_dtype=torch.bfloat16)
+    engine = InProcessEngine(policy, 256)
+    sizes = {name: weight.shape for name, weight in engine._model.named_parameters()}
+    engine.sleep()
+    engine.sleep()
+    assert sum(weight.untyped_storage().nbytes() for weight in engine._model.parameters()) == 0
+    with pytest.raises(RuntimeError, match="samples again after load_weights"):
+        engine.generate(requests(), sampling())
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            weight.mul_(1.2)
+    engine.load_weights(policy.model.named_parameters(), version=1)
+    assert {name: weight.shape for name, weight in engine._model.named_parameters()} == sizes
+    again, fresh = (one.generate(requests(), sampling()) for one in (engine, InProcessEngine(policy, 256)))
+    for actual, expected in zip(itertools.chain(*again), itertools.chain(*fresh), strict=True):
+        assert_same(actual, replace(expected, version=1))
+
+
+def test_an_engine_on_the_trainer_s_weights_has_nothing_to_give_back() -> None:
+    policy = policy_of(build("llama"), STOPS)
+    engine = InProcessEngine(policy, 256)
+    engine.sleep()
+    assert all(weight.numel() > 0 for weight in policy.model.parameters())
+    assert sum(map(len, engine.generate(requests(), sampling()))) > 0
 
 
 def test_a_reduced_copy_keeps_the_rotary_frequencies() -> None:

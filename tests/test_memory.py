@@ -144,6 +144,8 @@ def test_the_counted_bytes_by_hand() -> None:
     logits = 20 * 500 * 4 * 4
     layer = (4 * 64 + 3 * 160) * 4 * 5 * 30
     assert needs_of(config, policy, longest_prompt=30) == Needs(8 * weights, 4 * weights, cache + logits + layer)
+    reduced = needs_of(config, replace(policy, compute_dtype=torch.bfloat16), longest_prompt=30)
+    assert reduced == Needs(8 * weights, 4 * weights, cache // 2 + logits + layer // 2, given_back=2 * weights)
 
 
 def test_sampling_takes_no_more_than_is_counted() -> None:
@@ -165,6 +167,8 @@ def test_sampling_takes_no_more_than_is_counted() -> None:
 def test_a_step_needs_the_moments_and_the_larger_of_sampling_and_training() -> None:
     needs = Needs(moments=100, gradient=50, sampling=70)
     assert [needs.peak(pass_bytes) for pass_bytes in (10, 20, 30)] == [170, 170, 180]
+    # The copy that samples is loaded when the need is asked for, and not there while training.
+    assert [replace(needs, given_back=25).peak(pass_bytes) for pass_bytes in (30, 50)] == [170, 175]
 
 
 # What is free

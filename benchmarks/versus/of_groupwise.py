@@ -111,6 +111,10 @@ class ScheduledEngine:
         self._engine.load_weights(weights, version)
         self._laps.add("engine", start)
 
+    def sleep(self) -> None:
+        """See `RolloutEngine`."""
+        self._engine.sleep()
+
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
         """See `RolloutEngine`."""
         answers: list[list[Completion]] = [[] for _ in requests]

@@ -40,7 +40,9 @@ def _weights(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
         Cost("gradient and AdamW moments", "bytes", each(trained, 3 * FLOAT32), "float32, 12 bytes a trained weight"),
     ]
     if config.model.compute_dtype == "bfloat16":
-        costs.append(Cost("engine copy", "bytes", each(parameters, BFLOAT16), "bfloat16, 2 bytes a weight"))
+        costs.append(
+            Cost("engine copy", "bytes", each(parameters, BFLOAT16), "bfloat16, 2 bytes a weight, while sampling")
+        )
     if uses_kl(config):
         why = "a frozen copy of the policy at step 0 in float32, for the KL penalty"
         costs.append(Cost("reference model", "bytes", each(parameters, FLOAT32), why))

@@ -2,7 +2,8 @@
 
 A tile is a run of queries, with their own keys and in front of them those of its context: the prompt, and what stands
 before the tile in a run that was cut. Nothing is padded. On a CPU this takes less than the fused kernel, most of all in
-the backward pass. A tile's scores are the only tensor that grows with queries times keys.
+the backward pass. A tile's scores are the only tensor that grows with queries times keys. They are not kept: the
+backward pass computes them again, which costs less than to keep them.
 
 Axes: T packed tokens, H heads, K key/value heads, D head width, Q queries of a tile and all heads that share a key
 head, S keys that a tile sees.
@@ -19,9 +20,6 @@ from torch.nn.functional import pad
 
 # Queries of a tile: few enough that little is computed above the diagonal, many enough that calls are amortised.
 QUERIES = 128
-# Tiles with at most so many keys keep their probabilities for the backward pass; others compute them again, so that
-# what is kept does not grow with the square of the length.
-KEPT_KEYS = 256
 
 Run = tuple[int, int]
 
@@ -105,27 +103,25 @@ class _TileAttention(torch.autograd.Function):
         heads = key_TKD.shape[1]
         repeats = query_THD.shape[1] // heads
         key_KTD, value_KTD = key_TKD.transpose(0, 1), value_TKD.transpose(0, 1)
-        attended, kept = [], []
+        attended = []
         with torch.autocast(query_THD.device.type, enabled=False):
             for tile, query_KQD in zip(tiles, _by_tile(query_THD, heads, tiles), strict=True):
                 shares_KQS = _shares(tile, query_KQD, key_KTD, repeats, scale)
                 attended.append(_by_token(torch.bmm(shares_KQS, tile.keys(value_KTD)), repeats))
-                kept.append(shares_KQS if shares_KQS.shape[2] <= KEPT_KEYS else None)
-        ctx.save_for_backward(query_THD, key_TKD, value_TKD, *kept)
+        ctx.save_for_backward(query_THD, key_TKD, value_TKD)
         ctx.tiles, ctx.scale = tiles, scale
         return torch.cat(attended)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query_THD, key_TKD, value_TKD, *kept = ctx.saved_tensors
+        query_THD, key_TKD, value_TKD = ctx.saved_tensors
         tiles, scale, heads = ctx.tiles, ctx.scale, key_TKD.shape[1]
         repeats = query_THD.shape[1] // heads
         key_KTD, value_KTD = key_TKD.transpose(0, 1), value_TKD.transpose(0, 1)
         grad_query, grad_key_TKD, grad_value_TKD = [], torch.empty_like(key_TKD), torch.empty_like(value_TKD)
         queries, slopes = _by_tile(query_THD, heads, tiles), _by_tile(grads[0], heads, tiles)
-        for tile, query_KQD, grad_KQD, shares_KQS in zip(tiles, queries, slopes, kept, strict=True):
-            if shares_KQS is None:
-                shares_KQS = _shares(tile, query_KQD, key_KTD, repeats, scale)
+        for tile, query_KQD, grad_KQD in zip(tiles, queries, slopes, strict=True):
+            shares_KQS = _shares(tile, query_KQD, key_KTD, repeats, scale)
             _hand_back(tile, torch.bmm(shares_KQS.transpose(1, 2), grad_KQD), grad_value_TKD)
             slope_KQS = torch.bmm(grad_KQD, tile.keys(value_KTD).transpose(1, 2))
             slope_KQS = torch._softmax_backward_data(slope_KQS, shares_KQS, -1, slope_KQS.dtype)

@@ -90,5 +90,9 @@ class RolloutEngine(Protocol):
         ...
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Take over the weights; completions carry `version` from now on."""
+        """Take over the weights; completions carry `version` from now on. An engine that sleeps is awake again."""
+        ...
+
+    def sleep(self) -> None:
+        """Give back what only sampling needs, while the trainer trains; nothing is sampled until `load_weights`."""
         ...

@@ -32,6 +32,7 @@ class InProcessEngine:
         self._policy = policy
         self._model = policy.sampling_copy()
         self._batch_sequences = batch_sequences
+        self._asleep = False
         self.version = 0
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
@@ -40,14 +41,26 @@ class InProcessEngine:
             own = dict(self._model.named_parameters())
             with torch.no_grad():
                 for name, weight in weights:
-                    own[name].copy_(weight)
+                    if self._asleep:
+                        own[name].data = weight.detach().to(own[name].dtype)
+                    else:
+                        own[name].copy_(weight)
+        self._asleep = False
         self.version = version
+
+    def sleep(self) -> None:
+        """Give back a copy of the weights; those of the trainer stay, and can be sampled from."""
+        if self._model is not self._policy.model:
+            self._asleep = True
+            for weight in self._model.parameters():
+                weight.data = weight.data.new_empty(0)
 
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
         """The completions of each request, in the order of its seeds.
 
         Raises:
             ValueError: for a prompt without tokens, or one that leaves no room in the context.
+            RuntimeError: for an engine that gave its weights back and was given none since.
         """
         answers: list[list[Completion]] = [[] for _ in requests]
         for index, completions in self.stream(requests, sampling):
@@ -58,6 +71,8 @@ class InProcessEngine:
         self, requests: Sequence[SampleRequest], sampling: SamplingParams
     ) -> Iterator[tuple[int, list[Completion]]]:
         """The same, each with its index as soon as all completions of the request are there; see `generate`."""
+        if self._asleep:
+            raise RuntimeError("the engine sleeps: it samples again after load_weights")
         for request in requests:
             room = self._policy.max_context_tokens - len(request.prompt_ids)
             if len(request.prompt_ids) == 0 or room < 1:

@@ -65,6 +65,7 @@ def train(run: Run) -> bool:
                 # An interrupt while sampling ends the step at once: nothing has changed since the last one.
                 with interrupts.immediate():
                     collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), world)
+                run.engine.sleep()
                 clock.lap("sampling")
 
                 advantages_PG = advantages_of(collected.admitted, config, world)
