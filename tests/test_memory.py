@@ -15,13 +15,13 @@ from torch.profiler import ProfilerActivity, profile
 from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
 from groupwise.errors import UsageError
-from groupwise.policy.load import Policy
+from groupwise.policy.load import Policy, load_policy
 from groupwise.policy.packing import SequenceGroup, pack
 from groupwise.policy.recompute import layers_of
 from groupwise.policy.score import Scoring, score
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train import memory, setup
+from groupwise.train import loop, main, memory, setup
 from groupwise.train.free_memory import free_main_bytes
 from groupwise.train.live_bytes import LiveBytes
 from groupwise.train.memory import USABLE_SHARE, Needs, fit_micro_batches, needs_of
@@ -145,20 +145,21 @@ def test_the_counted_bytes_by_hand() -> None:
     layer = (4 * 64 + 3 * 160) * 4 * 5 * 30
     assert needs_of(config, policy, longest_prompt=30) == Needs(8 * weights, 4 * weights, cache + logits + layer)
     reduced = needs_of(config, replace(policy, compute_dtype=torch.bfloat16), longest_prompt=30)
-    assert reduced == Needs(8 * weights, 4 * weights, cache // 2 + logits + layer // 2, given_back=2 * weights)
+    assert reduced == Needs(8 * weights, 4 * weights, 2 * weights + cache // 2 + logits + layer // 2)
 
 
-def test_sampling_takes_no_more_than_is_counted() -> None:
-    policy = fresh()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sampling_takes_no_more_than_is_counted(dtype: torch.dtype) -> None:
+    policy = replace(fresh(), compute_dtype=dtype)
     config = config_of(
         batch={"prompts_per_step": 4, "samples_per_prompt": 6},
         active_sampling={"refill": False},
         sampling={"max_new_tokens": 80},
     )
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     requests = [SampleRequest(np.full(30, index), tuple(range(6))) for index in range(4)]
     alive = LiveBytes()
     with alive:
+        engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
         engine.generate(requests, SamplingParams(1.0, 80, stop_ids=(1,)))
     counted = needs_of(config, policy, longest_prompt=30).sampling
     assert 0.4 * counted < max(alive.timeline) < counted
@@ -167,8 +168,6 @@ def test_sampling_takes_no_more_than_is_counted() -> None:
 def test_a_step_needs_the_moments_and_the_larger_of_sampling_and_training() -> None:
     needs = Needs(moments=100, gradient=50, sampling=70)
     assert [needs.peak(pass_bytes) for pass_bytes in (10, 20, 30)] == [170, 170, 180]
-    # The copy that samples is loaded when the need is asked for, and not there while training.
-    assert [replace(needs, given_back=25).peak(pass_bytes) for pass_bytes in (30, 50)] == [170, 175]
 
 
 # What is free
@@ -294,6 +293,38 @@ def test_a_worst_case_that_runs_out_of_memory_is_noticed(monkeypatch: pytest.Mon
     assert [round(shape.tokens) for shape in ran] == [1064, 552, 296]
     assert fits == [False, False, True]
     assert all(weight.grad is None for weight in policy.model.parameters())
+
+
+@pytest.mark.slow
+def test_the_copy_that_samples_is_there_while_sampling_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engines: list[InProcessEngine] = []
+    held: list[tuple[str, int]] = []
+
+    def made(*arguments: Any) -> InProcessEngine:
+        engines.append(InProcessEngine(*arguments))
+        return engines[-1]
+
+    def observe(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def observed(*arguments: Any) -> Any:
+            copies = {id(weight): weight for engine in engines for weight in engine._model.parameters()}
+            held.append((name, sum(weight.untyped_storage().nbytes() for weight in copies.values())))
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, observed)
+
+    for module in (setup, main):
+        monkeypatch.setattr(module, "InProcessEngine", made)
+    for module, name in ((setup, "fit_micro_batches"), (loop, "collect"), (loop, "update"), (main, "measure_all")):
+        observe(module, name)
+    reduced = ["model.compute_dtype=bfloat16", "objective.old_logps=trainer", "run.steps=2", "problems.eval_problems=2"]
+    train(tmp_path / "run", *reduced)
+    model = load_policy("bundled").model
+    copy = 2 * sum(weight.numel() for weight in model.parameters())
+    steps = [("collect", copy), ("update", 0)] * 2
+    # Last the trained weights, and then those from before training, whose engine is another.
+    assert held == [("fit_micro_batches", 0), *steps, ("measure_all", copy), ("measure_all", copy)]
 
 
 # What it leaves behind

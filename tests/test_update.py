@@ -235,6 +235,29 @@ def test_cutting_keeps_every_sequence_once_and_the_budget(shapes: list[tuple[int
     assert sorted(seen) == expected
 
 
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        # 512 + 8 · 75 tokens, of which the prompt is free.
+        ([(512, [76] * 8)], [[(512, 8)]]),
+        # Behind a prompt that is larger than the budget, 1024 tokens of answers, 13 · 75, and not one answer a pass.
+        ([(3000, [76] * 26)], [[(3000, 13)], [(3000, 13)]]),
+        # Of several prompts the longest is free: 300 + 16 · 45 = 1020 beside one of 512, but 512 + 16 · 45 is too much.
+        ([(300, [46] * 8), (512, [46] * 8)], [[(300, 8), (512, 8)]]),
+        ([(512, [46] * 8), (512, [46] * 8)], [[(512, 8)], [(512, 8)]]),
+        # An answer that is longer than the budget stands alone.
+        ([(10, [1000, 2000, 20])], [[(10, 2)], [(10, 1)]]),
+    ],
+)
+def test_the_longest_prompt_of_a_micro_batch_is_free(
+    shapes: list[tuple[int, list[int]]], expected: list[list[tuple[int, int]]]
+) -> None:
+    found = [
+        [(len(part.prompt_ids), len(part.sequences)) for part in batch] for batch in cut(numbered_groups(shapes), 1024)
+    ]
+    assert found == expected
+
+
 def test_a_micro_batch_holds_all_values_in_one_order() -> None:
     groups = numbered_groups([(3, [2, 1]), (5, [4])])
     micro = to_micro_batch(groups, torch.device("cpu"))

@@ -135,6 +135,7 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
         reporter.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
         try:
             after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
+            run.engine.sleep()
             before = _measure_initial(run, reporter)
         except UnmeasuredError as error:
             reporter.note(f"not measured: {error}")

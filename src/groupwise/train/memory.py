@@ -25,19 +25,17 @@ FLOAT32 = 4
 class Needs:
     """Bytes beyond what is loaded before the first step.
 
-    moments: AdamW's, from the first step on. gradient: while training. sampling: the engine's cache and logits, at
-    their largest; it is over when training begins. given_back: the engine's copy of the weights, which is loaded but
-    not there while training.
+    moments: AdamW's, from the first step on. gradient: while training. sampling: the engine's copy of the weights, its
+    cache and its logits, at their largest; it is over when training begins.
     """
 
     moments: int
     gradient: int
     sampling: int
-    given_back: int = 0
 
     def peak(self, pass_bytes: int) -> int:
         """The most of a whole step, with a pass that needs `pass_bytes`."""
-        return self.moments + max(self.sampling, self.gradient + pass_bytes - self.given_back)
+        return self.moments + max(self.sampling, self.gradient + pass_bytes)
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def fit_micro_batches(
 
     Args:
         config: the options.
-        policy: with everything loaded that stays: its sampling copy, and a reference.
+        policy: with everything loaded that stays, such as a reference. A copy that samples is not there while training.
         longest_prompt: in tokens.
         world: the processes that train together.
         tokens: of a run that goes on with the budget that it began with; no other is chosen.
@@ -146,14 +144,10 @@ def needs_of(config: TrainConfig, policy: Policy, longest_prompt: int) -> Needs:
     layer = (4 * sizes.hidden_size + 3 * getattr(sizes, "intermediate_size", 4 * sizes.hidden_size)) * width
     # While the cache of the answers grows, the old part of one layer stands beside the new one.
     answers = cached * rows * config.sampling.max_new_tokens * (1 + 1 / sizes.num_hidden_layers)
-    sampling = answers + logits + (cached + layer) * prompts * longest_prompt
     weights = sum(weight.numel() for weight in policy.model.parameters())
-    return Needs(
-        moments=2 * FLOAT32 * trained,
-        gradient=FLOAT32 * trained,
-        sampling=round(sampling),
-        given_back=0 if policy.compute_dtype == torch.float32 else width * weights,
-    )
+    copy = 0 if policy.compute_dtype == torch.float32 else width * weights
+    sampling = copy + answers + logits + (cached + layer) * prompts * longest_prompt
+    return Needs(moments=2 * FLOAT32 * trained, gradient=FLOAT32 * trained, sampling=round(sampling))
 
 
 def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:

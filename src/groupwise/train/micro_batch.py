@@ -69,10 +69,11 @@ def cut(groups: Sequence[TrainGroup], micro_batch_tokens: int) -> list[list[Trai
     """Divide groups into lists of at most `micro_batch_tokens` packed tokens beside their longest prompt.
 
     That prompt does not count, so that a group with a long one is not divided into many that each repeat it. Groups of
-    similar length come together, since a padded block inside of the attention is as wide as its longest completion. A
-    group whose completions are too large is divided; a sequence that is too large by itself stands alone.
+    similar length come together, since a padded block inside of the attention is as wide as its longest completion,
+    the longest first, so that later ones fit into the memory that these leave. A group whose completions are too large
+    is divided; a sequence that is too large by itself stands alone.
     """
-    ordered = sorted(groups, key=lambda group: max(len(sequence.ids) for sequence in group.sequences))
+    ordered = sorted(groups, key=lambda group: -max(len(sequence.ids) for sequence in group.sequences))
     parts = [part for group in ordered for part in _divide(group, micro_batch_tokens)]
     batches: list[list[TrainGroup]] = []
     tokens = longest = 0

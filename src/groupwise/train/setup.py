@@ -160,11 +160,11 @@ def _prepare(
     for remark in remarks:
         reporter.note(remark)
     grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     reference = frozen_copy(policy) if uses_kl(config) else None
     reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
     reporter.note(f"memory    {micro}")
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     options = config.sampling
     sampling = SamplingParams(
         temperature=options.temperature,
