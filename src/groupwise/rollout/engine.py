@@ -94,5 +94,5 @@ class RolloutEngine(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Give back what only sampling needs, while the trainer trains; nothing is sampled until `load_weights`."""
+        """Give back what only sampling needs, while the trainer trains; `load_weights` comes before more sampling."""
         ...
