@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from groupwise.config import TrainConfig
 from groupwise.policy.in_place import embedded, takes_in_place
 from groupwise.policy.load import Policy
 from groupwise.policy.packing import pack
 from groupwise.policy.score import Scoring, score
+from groupwise.train.update import scoring_of
 from tests.tiny import build, gradients, policy_of, ragged_groups, relative_difference
 
 CPU = torch.device("cpu")
@@ -51,6 +54,42 @@ def test_nothing_of_the_vocabulary_s_size_is_made_but_the_gradient(monkeypatch: 
     assert tuple(weight.shape) not in made
     trained(policy, False, (2,))
     assert tuple(weight.shape) in made
+
+
+class Wide(TorchDispatchMode):
+    """Counts the tensors of one shape that operations make."""
+
+    def __init__(self, shape: torch.Size) -> None:
+        super().__init__()
+        self.shape, self.made = shape, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        given = {tensor.data_ptr() for tensor in args if isinstance(tensor, Tensor)}
+        if isinstance(found, Tensor) and found.shape == self.shape and found.data_ptr() not in given:
+            self.made += 1
+        return found
+
+
+def test_training_makes_one_gradient_of_the_vocabulary_s_size() -> None:
+    policy = policy_of(build("llama", tie_word_embeddings=True))
+    weight = policy.head.weight
+    assert isinstance(weight, nn.Parameter)
+    batch = pack(ragged_groups(1, SHAPES), CPU)
+    made = []
+    for scoring in (scoring_of(TrainConfig()), Scoring(1.0, 1024)):
+        weight.grad = None
+        with Wide(weight.shape) as wide:
+            score(policy, batch, scoring).logps_N.sum().backward()
+        made.append(wide.made)
+    assert made[0] == 1
+    assert made[1] > 1
+
+
+def test_an_embedding_that_changes_its_weights_is_called_as_it_is() -> None:
+    embedding = nn.Embedding(5, 3, max_norm=0.1)
+    rows = embedded(embedding, torch.tensor([1]), in_place=True)
+    assert float(rows.detach().norm()) <= 0.1 + 1e-6
 
 
 def test_the_padding_row_gets_nothing_as_in_torch() -> None:

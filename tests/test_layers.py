@@ -81,6 +81,23 @@ def test_logits_and_gradients_are_those_of_the_model(
     assert relative_difference(gradients(policy.model), gradients(plain)) < 1e-9
 
 
+def test_maps_with_biases_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("llama", mlp_bias=True, attention_bias=True)
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(weight)
+    plain = exact(monkeypatch, model)
+    policy = policy_of(plain)
+    assert is_known(policy.model)
+    groups = ragged_groups(1, SHAPES)
+    expected_NV = torch.cat([plain_logits(plain, g.prompt_ids, ids) for g in groups for ids in g.completion_ids])
+    actual_NV = own_logits(policy, groups)
+    assert float((actual_NV - expected_NV).detach().norm() / expected_NV.detach().norm()) < 1e-10
+    for logits_NV in (actual_NV, expected_NV):
+        (logits_NV * factors(logits_NV)).sum().backward()
+    assert relative_difference(gradients(policy.model), gradients(plain)) < 1e-9
+
+
 @pytest.mark.parametrize("architecture", KNOWN)
 def test_layers_computed_again_have_the_same_gradients(architecture: str) -> None:
     groups = ragged_groups(2, SHAPES)

@@ -245,6 +245,9 @@ def test_cutting_keeps_every_sequence_once_and_the_budget(shapes: list[tuple[int
         # Of several prompts the longest is free: 300 + 16 · 45 = 1020 beside one of 512, but 512 + 16 · 45 is too much.
         ([(300, [46] * 8), (512, [46] * 8)], [[(300, 8), (512, 8)]]),
         ([(512, [46] * 8), (512, [46] * 8)], [[(512, 8)], [(512, 8)]]),
+        # 1024 beside the prompt is not too much; the longest answers come first.
+        ([(5, [513] * 2)], [[(5, 2)]]),
+        ([(5, [4] * 2), (7, [1000])], [[(7, 1), (5, 2)]]),
         # An answer that is longer than the budget stands alone.
         ([(10, [1000, 2000, 20])], [[(10, 2)], [(10, 1)]]),
     ],
