@@ -131,9 +131,16 @@ def test_a_hook_on_the_tied_weight_sees_the_whole_gradient() -> None:
 
 def test_an_embedding_that_is_not_plain_is_called_as_it_is() -> None:
     embedding = nn.Embedding(5, 3)
-    embedding.register_forward_hook(lambda module, inputs, output: 2 * output)  # noqa: ARG005
+    seen: list[torch.Size] = []
+
+    def double(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:  # noqa: ARG001
+        seen.append(output.shape)
+        return 2 * output
+
+    embedding.register_forward_hook(double)
     rows = embedded(embedding, torch.tensor([1, 4]), in_place=True)
     torch.testing.assert_close(rows, 2 * embedding.weight[[1, 4]])
+    assert seen == [(1, 2, 3)]
     rows.sum().backward()
     assert embedding.weight.grad is not None
     assert embedding.weight.grad[1].tolist() == [2.0] * 3

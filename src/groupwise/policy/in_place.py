@@ -51,10 +51,10 @@ def embedded(embedding: nn.Module, token_ids_T: Tensor, in_place: bool) -> Tenso
     if in_place and isinstance(embedding, nn.Embedding) and _is_plain(embedding) and takes_in_place(embedding.weight):
         rows_TD: Tensor = _Embedded.apply(embedding.weight, token_ids_T, embedding.padding_idx)
         return rows_TD
-    found_TD: Tensor = embedding(token_ids_T)
-    return found_TD
+    found_1TD: Tensor = embedding(token_ids_T.unsqueeze(0))
+    return found_1TD[0]
 
 
 def _is_plain(embedding: nn.Embedding) -> bool:
-    changed = embedding.max_norm is not None or embedding.scale_grad_by_freq
+    changed = embedding.max_norm is not None or embedding.scale_grad_by_freq or embedding.sparse
     return type(embedding) is nn.Embedding and is_bare(embedding) and not changed

@@ -42,7 +42,7 @@ class InProcessEngine:
             with torch.no_grad():
                 for name, weight in weights:
                     if self._asleep:
-                        own[name].data = weight.detach().to(own[name].dtype)
+                        own[name].data = weight.detach().to(own[name].data, copy=True)
                     else:
                         own[name].copy_(weight)
         self._asleep = False
