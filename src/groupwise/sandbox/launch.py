@@ -241,5 +241,8 @@ def user_ids(pid: int) -> list[int] | None:
         if first <= wanted and wanted + SLOTS <= first + count:
             return list(range(wanted, wanted + SLOTS))
         if count > 4 * SLOTS:
-            best = max(best, first + count - 2 * SLOTS)
+            # The upper half but for its last range, which holds `nobody`; trainers side by side rarely meet there.
+            ranges = count // SLOTS
+            upper = ranges // 2
+            best = max(best, first + (upper + pid % (ranges - upper - 1)) * SLOTS)
     return list(range(best, best + SLOTS)) if best else None

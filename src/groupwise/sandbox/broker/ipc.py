@@ -9,14 +9,14 @@ TABLES = {"shm": "shmid", "sem": "semid", "msg": "msqid"}
 
 
 def of_user(uid: int) -> list[tuple[str, int]]:
-    """The objects that belong to a user: their kind, `shm`, `sem` or `msg`, and their number."""
+    """The objects that a user owns or made: their kind, `shm`, `sem` or `msg`, and their number."""
     found = []
     for kind, column in TABLES.items():
         with suppress(OSError), open(f"/proc/sysvipc/{kind}") as file:
             names = file.readline().split()
-            number, owner = names.index(column), names.index("uid")
+            number, owners = names.index(column), (names.index("uid"), names.index("cuid"))
             rows = [line.split() for line in file]
-            found += [(kind, int(row[number])) for row in rows if int(row[owner]) == uid]
+            found += [(kind, int(row[number])) for row in rows if uid in {int(row[owner]) for owner in owners}]
     return found
 
 
