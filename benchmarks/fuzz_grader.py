@@ -30,20 +30,20 @@ from pathlib import Path
 import atheris
 from latex_grammar import changed, expression
 
-with atheris.instrument_imports(include=["groupwise.rewards.maths"]):
-    from groupwise.rewards.maths.grade import gold_fault, grade
+with atheris.instrument_imports(include=["groupwise.grading.math"]):
+    from groupwise.grading.math.grade import gold_fault, grade
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from groupwise.rewards.maths.policy import MathsPolicy
-from groupwise.rewards.types import SPECIAL_TOKEN, Response, Verdict
-from tests.maths.corpus import KINDS, all_cases
+from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.records import SPECIAL_TOKEN, Response, Verdict
+from tests.grading.math.corpus import KINDS, all_cases
 
 TIMED = """
 import json, sys, time
-from groupwise.rewards.maths.grade import grade
-from groupwise.rewards.maths.policy import MathsPolicy
-from groupwise.rewards.types import Response
+from groupwise.grading.math.grade import grade
+from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.records import Response
 text, truncated, opened, gold, mode = json.load(sys.stdin)
 times = []
 for _ in range(3):

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from groupwise.rewards.maths.grade import grade
-from groupwise.rewards.maths.policy import MathsPolicy
+from groupwise.grading.math.grade import grade
+from groupwise.grading.math.policy import MathsPolicy
 
 BOXED = MathsPolicy(answer="boxed")
 SENTENCES = (

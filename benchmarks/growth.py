@@ -109,8 +109,8 @@ class Work:
         import numpy as np
         import torch
 
-        from groupwise.compose import compose_train_config
-        from groupwise.policy.load import load_policy
+        from groupwise.config.compose import compose_train_config
+        from groupwise.model.load import load_policy
         from groupwise.rollout.engine import SampleRequest
         from groupwise.rollout.inprocess import InProcessEngine
 
@@ -152,8 +152,8 @@ class Work:
 
     def train(self, groups: list[Any]) -> None:
         """One optimizer step."""
+        from groupwise.train.ranks import World
         from groupwise.train.update import update
-        from groupwise.train.world import World
 
         self.updates += 1
         update(self.policy, None, self.optimizer, groups, self.updates, self.config, World())
@@ -183,7 +183,7 @@ def times(work: Work) -> dict[str, float]:
 
 def memory(work: Work) -> dict[str, float]:
     """Bytes of sampling per token in the cache, and of training per token of the largest micro-batch."""
-    from groupwise.policy.packing import packed_tokens
+    from groupwise.model.packing import packed_tokens
     from groupwise.train.micro_batch import cut
 
     # Small, so that it makes the optimizer's state and what else stays, and leaves nothing to be used again.

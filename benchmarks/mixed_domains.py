@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from groupwise.bundled.build import HABITS
-from groupwise.tasks.demonstrations import demonstrations
-from groupwise.tasks.toy_code_demonstrations import CARELESS, toy_code_demonstrations
+from groupwise.data.demonstrations import demonstrations
+from groupwise.data.toy_code_demonstrations import CARELESS, toy_code_demonstrations
 
 FOLDER = Path("build/mixed")
 ARITHMETIC, CODE = 8_000, 16_000

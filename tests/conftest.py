@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from groupwise.errors import DataError
-from groupwise.sandbox.open import open_sandbox
-from groupwise.sandbox.options import SandboxOptions
-from groupwise.sandbox.sandbox import Sandbox
+from groupwise.grading.sandbox.open import open_sandbox
+from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.sandbox import Sandbox
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,15 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from groupwise.compose import compose_train_config
-from groupwise.policy.load import load_policy
-from groupwise.policy.prompt import PromptRenderer
+from groupwise.config.compose import compose_train_config
+from groupwise.data.sources import eval_problems
+from groupwise.evaluate.measure import measure
+from groupwise.grading.grader import Grader
+from groupwise.grading.grader_pool import Judges
+from groupwise.model.load import load_policy
+from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.grade import Grader
-from groupwise.train.judges import Judges
-from groupwise.train.measure import measure
-from groupwise.train.sources import eval_problems
 
 
 class Examiner:

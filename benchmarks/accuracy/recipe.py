@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import save_file
 from workload import write_record
 
-from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
+from groupwise.config.compose import compose_train_config
 
 # Every step meets other problems, so that the answers in training show the accuracy too: weights whose mean over so
 # many steps is so far below the goal need not be examined.

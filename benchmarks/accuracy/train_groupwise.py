@@ -11,9 +11,9 @@ from of_groupwise import Laps, Silent
 from recipe import Asked, Progress
 
 from groupwise import __version__
+from groupwise.track.run_folder import RunFolder
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
-from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
 
 

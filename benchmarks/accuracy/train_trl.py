@@ -20,12 +20,12 @@ from recipe import Asked, Progress
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from groupwise.config import TrainConfig
-from groupwise.policy.prompt import PromptRenderer
+from groupwise.data.sources import open_sources
+from groupwise.grading.grader import Grader
+from groupwise.grading.grader_pool import Judges
+from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import Completion
-from groupwise.train.grade import Grader
-from groupwise.train.judges import Judges
 from groupwise.train.schedule import lr_factor
-from groupwise.train.sources import open_sources
 
 
 class Rewards:

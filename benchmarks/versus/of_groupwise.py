@@ -16,15 +16,15 @@ import transformers
 from workload import EOS, STAND_IN, Workload, matmul_rate, reward, words, write_record
 
 from groupwise import __version__
-from groupwise.compose import compose_train_config
+from groupwise.config.compose import compose_train_config
+from groupwise.data.stream import epoch_order
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.grading.grader import Grader, PendingGroup
 from groupwise.rollout import inprocess
 from groupwise.rollout.engine import Completion, RolloutEngine, SampleRequest, SamplingParams
-from groupwise.tasks.stream import epoch_order
+from groupwise.track.run_folder import RunFolder
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
-from groupwise.train.grade import Grader, PendingGroup
-from groupwise.train.graded import GradedGroup
-from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble, prepare
 
 Timed = tuple[float, float]

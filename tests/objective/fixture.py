@@ -11,7 +11,7 @@ from groupwise.objective.advantage import group_advantages
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.objective.reduction import Reduction, count_totals, token_weights
 
-GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden.json").read_text())
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 LENGTHS = torch.tensor([2, 3, 4, 1])
 OLD = torch.tensor([-1.0, -0.5, -2.0, -0.3, -1.2, -0.7, -1.1, -0.4, -2.3, -0.9], dtype=torch.float64)

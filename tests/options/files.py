@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 from groupwise.config import PromptOptions
-from groupwise.policy.load import load_policy, save_model
-from groupwise.policy.prompt import PromptRenderer
+from groupwise.data.arithmetic import arithmetic_problem
+from groupwise.model.load import load_policy, save_model
+from groupwise.model.prompt import PromptRenderer
+from groupwise.problem import Message
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.tasks.arithmetic import arithmetic_problem
-from groupwise.tasks.problem import Message
 from tests.options.function_cases import FUNCTIONS_FILE
 
 COUNT = 8

@@ -9,13 +9,13 @@ import numpy as np
 
 from groupwise.code_tests import CodeTests, StdinTest
 from groupwise.config import TrainConfig
-from groupwise.policy.load import load_policy
-from groupwise.policy.prompt import PromptRenderer
+from groupwise.grading.graded_group import GradedGroup, GradingError
+from groupwise.grading.grader import Grader
+from groupwise.grading.grader_pool import Judges
+from groupwise.model.load import load_policy
+from groupwise.model.prompt import PromptRenderer
+from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import Completion
-from groupwise.tasks.problem import Message, Problem
-from groupwise.train.grade import Grader
-from groupwise.train.graded import GradedGroup, GradingError
-from groupwise.train.judges import Judges
 from tests.options.case import ByHand
 
 loaded = functools.cache(load_policy)

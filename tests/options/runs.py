@@ -17,21 +17,22 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from groupwise.compose import compose_train_config
 from groupwise.config import TrainConfig
+from groupwise.config.compose import compose_train_config
+from groupwise.evaluate.measure import measure_all
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.model.backends.packed_cpu.token_scores import Rows, Tile
+from groupwise.model.load import Policy, load_policy
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
-from groupwise.policy.load import Policy, load_policy
-from groupwise.policy.token_scores import Rows, Tile
+from groupwise.problem import Problem
 from groupwise.rollout import inprocess
 from groupwise.rollout.cache import KVCache
-from groupwise.tasks.problem import Problem
-from groupwise.train import loop, main, setup, update
+from groupwise.track.console import ConsoleReporter
+from groupwise.track.run_folder import RunFolder
+from groupwise.train import loop, setup, update
+from groupwise.train import run as main
 from groupwise.train.collect import Collected, collect
-from groupwise.train.graded import GradedGroup
 from groupwise.train.loop import Run
-from groupwise.train.measure import measure_all
-from groupwise.train.report import ConsoleReporter
-from groupwise.train.run_folder import RunFolder
 from groupwise.train.setup import assemble
 from groupwise.train.update import optimizer_step
 from groupwise.train.update import update as update_step

@@ -9,12 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.micro_batch import cut
+from groupwise.train.ranks import World
 from groupwise.train.update import minibatches
-from groupwise.train.world import World
 from tests.options.case import Case
 from tests.options.observed import asked, component, first_gradient, outcome, what_was_sampled
 from tests.options.runs import Floats, Trace
-from tests.tiny import plain_logits
+from tests.support.tiny import plain_logits
 
 # Sampling
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from groupwise.compose import compose_sft_config
 from groupwise.config import SftConfig
-from groupwise.policy.load import load_policy
-from groupwise.policy.packing import SequenceGroup
-from groupwise.policy.score import score
-from groupwise.policy.token_scores import Rows, Tile
+from groupwise.config.compose import compose_sft_config
+from groupwise.model.backends.packed_cpu.token_scores import Rows, Tile
+from groupwise.model.load import load_policy
+from groupwise.model.packing import SequenceGroup
+from groupwise.model.score import score
 from groupwise.train import sft
 from groupwise.train.sft import SftProgress, SftResult, accumulate_gradient, run_sft
 from tests.options.files import answers, questions, write_files

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from groupwise.policy.load import load_policy
-from groupwise.tasks.arithmetic import arithmetic_problem
-from groupwise.train.reference import fingerprint_weights
+from groupwise.data.arithmetic import arithmetic_problem
+from groupwise.model.load import load_policy
+from groupwise.model.reference import fingerprint_weights
 from tests.options.case import Case
 from tests.options.observed import asked, outcome, what_was_sampled
 from tests.options.runs import Trace

@@ -27,9 +27,9 @@ from groupwise.config.objective import (
     OffPolicyMaskOptions,
 )
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
+from groupwise.grading.reward_options import RewardOptions
+from groupwise.grading.sandbox.options import SandboxOptions
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
-from groupwise.rewards.options import RewardOptions
-from groupwise.sandbox.options import SandboxOptions
 
 __all__ = [
     "ActiveSamplingOptions",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from groupwise.grading.reward_options import OnError, RewardOptions
 from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat
-from groupwise.rewards.options import OnError, RewardOptions
 
 
 class DomainOptions(Options):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
-from groupwise.config_facts import KEPT_LIMIT, makes_trainer_pass, selects_tokens, updates_per_step, uses_kl
-from groupwise.explain.model_size import ModelSize
+from groupwise.config.facts import KEPT_LIMIT, makes_trainer_pass, selects_tokens, updates_per_step, uses_kl
+from groupwise.memory.model_size import ModelSize
 
 FLOAT32 = 4
 BFLOAT16 = 2

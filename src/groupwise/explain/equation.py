@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from groupwise.config import TrainConfig
-from groupwise.config_facts import answers_per_update, updates_per_step, uses_kl, uses_of_old
+from groupwise.config.facts import answers_per_update, updates_per_step, uses_kl, uses_of_old
 from groupwise.explain.numbers import number
 from groupwise.explain.rewards import reward_terms
 

@@ -4,16 +4,16 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from groupwise.compose import compose_train_config, list_recipes
 from groupwise.config import TrainConfig
-from groupwise.config_checks import Finding, contradictions
-from groupwise.config_checks.finding import shown
+from groupwise.config.checks import Finding, contradictions
+from groupwise.config.checks.finding import shown
+from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.equation import Equation, equation_of
-from groupwise.explain.model_size import ModelSize, model_size
 from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
 from groupwise.explain.techniques import Technique, techniques_of
 from groupwise.explain.values import values_at
+from groupwise.memory.model_size import ModelSize, model_size
 
 WIDTH = 120
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config_facts import weights_of
+from groupwise.config.facts import weights_of
 from groupwise.explain.numbers import number
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from groupwise.config import TrainConfig
-from groupwise.config_options import NAME
+from groupwise.config.describe import NAME
 
 
 def values_at(config: TrainConfig, key: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from groupwise.config import TrainConfig
-from groupwise.config_checks import contradictions
-from groupwise.config_errors import explain
-from groupwise.config_options import all_keys, suggest_word
-from groupwise.config_yaml import Path
+from groupwise.config.checks import contradictions
+from groupwise.config.describe import all_keys, suggest_word
+from groupwise.config.messages import explain
+from groupwise.config.yaml_document import Path
 from groupwise.errors import DataError
 from groupwise.importing.fields import Field, shown
 

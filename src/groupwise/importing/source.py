@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from groupwise.config_yaml import Document, YamlError, read_document, read_value
+from groupwise.config.yaml_document import Document, YamlError, read_document, read_value
 from groupwise.errors import DataError
 from groupwise.importing.record import Source
 

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from groupwise.config_yaml import write_yaml
+from groupwise.config.yaml_document import write_yaml
 from groupwise.importing import source, trl, verl
 from groupwise.importing.record import Imported, Remark
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm
 from transformers import PreTrainedModel
 
-from groupwise.policy import known
+from groupwise.model.backends.packed_cpu import supported as known
 from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
 
 # Weights of maps that share their input are copied side by side, one product instead of two or three, where all of

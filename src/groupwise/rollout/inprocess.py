@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from groupwise.policy.attention import Block
-from groupwise.policy.load import Policy
+from groupwise.model.backends.packed_cpu.attention import Block
+from groupwise.model.load import Policy
 from groupwise.rollout.cache import KVCache, PrefillAttention
 from groupwise.rollout.decoder import Decoder
 from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams

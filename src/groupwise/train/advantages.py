@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from groupwise.config import TrainConfig
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.grading.totals import paid, weights
 from groupwise.objective.advantage import (
     Moments,
     clip_advantages,
@@ -17,10 +19,8 @@ from groupwise.objective.advantage import (
     whiten,
 )
 from groupwise.objective.metric import Metric
-from groupwise.rewards.components import paid, weights
-from groupwise.train.graded import GradedGroup
 from groupwise.train.micro_batch import TrainGroup, TrainSequence
-from groupwise.train.world import World
+from groupwise.train.ranks import World
 
 Advantages = NDArray[np.float64]
 

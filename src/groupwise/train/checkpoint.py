@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from groupwise.errors import DataError
-from groupwise.policy.load import Policy
-from groupwise.train.files import folder_aside, remove_tree
+from groupwise.model.load import Policy
+from groupwise.track.files import folder_aside, remove_tree
 
 FORMAT = 1
 WEIGHTS, OPTIMIZER, REFERENCE = "weights.safetensors", "optimizer.safetensors", "reference.safetensors"

@@ -5,15 +5,15 @@ import time
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
-from groupwise.policy.load import Policy
-from groupwise.policy.prompt import PromptRenderer
-from groupwise.rewards.components import CORRECTNESS
+from groupwise.data.stream import ProblemStream
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.grading.grader import Grader, PendingGroup
+from groupwise.grading.totals import CORRECTNESS
+from groupwise.model.load import Policy
+from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
-from groupwise.tasks.stream import ProblemStream
-from groupwise.train.grade import Grader, PendingGroup
-from groupwise.train.graded import GradedGroup
-from groupwise.train.world import World
+from groupwise.train.ranks import World
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
 # missing groups: the first rounds may have been unlucky.

@@ -6,27 +6,27 @@ from typing import Any
 import numpy as np
 
 from groupwise.config import EntropyOptions, TrainConfig
+from groupwise.evaluate.measure import UnmeasuredError, measure_all
+from groupwise.grading.graded_group import GradingError
+from groupwise.grading.grader_pool import Judges
+from groupwise.model.load import Policy
+from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.correction import effective_sample_fraction
 from groupwise.objective.entropy import adapted_coefficient
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.policy.load import Policy
+from groupwise.problem import Problem
 from groupwise.rollout.engine import RolloutEngine
-from groupwise.tasks.problem import Problem
+from groupwise.track.clock import Clock
+from groupwise.track.console import Reporter
+from groupwise.track.run_folder import RunFolder
 from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
-from groupwise.train.clock import Clock
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
-from groupwise.train.graded import GradingError
 from groupwise.train.interrupt import Interrupted, Interrupts
-from groupwise.train.judges import Judges
-from groupwise.train.measure import UnmeasuredError, measure_all
-from groupwise.train.reference import fingerprint_weights, refresh
-from groupwise.train.report import Reporter
+from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics, with_spreads
-from groupwise.train.run_folder import RunFolder
 from groupwise.train.schedule import lr_factor
 from groupwise.train.update import Updated, update
-from groupwise.train.world import World
 
 # Of one step on the screen.
 SHOWN_FAILURES = 3

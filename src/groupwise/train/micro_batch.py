@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
+from groupwise.model.score import Kept
 from groupwise.objective.reduction import StepTotals
-from groupwise.policy.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
-from groupwise.policy.score import Kept
 from groupwise.rollout.engine import KeptSets
-from groupwise.train.world import World
+from groupwise.train.ranks import World
 
 Floats = NDArray[np.float32]
 

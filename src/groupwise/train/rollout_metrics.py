@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupwise.config import TrainConfig
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.grading.totals import CORRECTNESS, payments
 from groupwise.objective.metric import Metric
-from groupwise.rewards.components import CORRECTNESS, payments
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.graded import GradedGroup
 
 # One array over the judged completions of each group; groups may differ in their number.
 Ragged = Sequence[NDArray[np.float64]]

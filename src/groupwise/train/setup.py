@@ -9,28 +9,28 @@ from typing import Any
 import torch
 
 from groupwise.config import TrainConfig
-from groupwise.config_facts import uses_kl
+from groupwise.config.facts import uses_kl
+from groupwise.data.files import ProblemFile
+from groupwise.data.sources import Source, eval_problems, open_sources, read_files, usable_files
 from groupwise.errors import DataError
-from groupwise.policy.check import check_scoring
-from groupwise.policy.load import Policy, load_policy
-from groupwise.policy.prompt import PromptRenderer
+from groupwise.evaluate.check_files import PromptJudge, answer_judge
+from groupwise.grading.grader import Grader
+from groupwise.grading.grader_pool import Judges
+from groupwise.memory.fit import fit_micro_batches
+from groupwise.model.load import Policy, load_policy
+from groupwise.model.prompt import PromptRenderer
+from groupwise.model.reference import fingerprint_weights, frozen_copy
+from groupwise.model.startup_check import check_scoring
+from groupwise.model.threads import choose_threads
+from groupwise.problem import Problem
 from groupwise.rollout.engine import SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.tasks.files import ProblemFile
-from groupwise.tasks.problem import Problem
-from groupwise.train.check import PromptJudge, answer_judge
+from groupwise.track.console import Reporter
+from groupwise.track.run_folder import RunFolder
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
-from groupwise.train.grade import Grader
-from groupwise.train.judges import Judges
 from groupwise.train.loop import Run
-from groupwise.train.memory import fit_micro_batches
-from groupwise.train.reference import fingerprint_weights, frozen_copy
-from groupwise.train.report import Reporter
-from groupwise.train.run_folder import RunFolder
-from groupwise.train.sources import Source, eval_problems, open_sources, read_files, usable_files
-from groupwise.train.threads import choose_threads
-from groupwise.train.world import World
+from groupwise.train.ranks import World
 
 
 def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Policy, max_new_tokens: int) -> int:

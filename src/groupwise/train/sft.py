@@ -11,13 +11,13 @@ from torch import nn
 
 from groupwise.config import SftConfig
 from groupwise.errors import UsageError
-from groupwise.policy.load import Policy, load_policy, save_model
-from groupwise.policy.packing import SequenceGroup, pack
-from groupwise.policy.score import Scoring, score
-from groupwise.train.files import folder_aside
+from groupwise.model.load import Policy, load_policy, save_model
+from groupwise.model.packing import SequenceGroup, pack
+from groupwise.model.score import Scoring, score
+from groupwise.model.threads import choose_threads
+from groupwise.track.files import folder_aside
 from groupwise.train.schedule import lr_factor
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
-from groupwise.train.threads import choose_threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import numpy as np
 
 from groupwise.config import PromptOptions
 from groupwise.errors import DataError
-from groupwise.policy.load import Policy
-from groupwise.policy.packing import SequenceGroup, packed_tokens
-from groupwise.policy.prompt import PromptRenderer
-from groupwise.tasks.problem import Message
+from groupwise.model.load import Policy
+from groupwise.model.packing import SequenceGroup, packed_tokens
+from groupwise.model.prompt import PromptRenderer
+from groupwise.problem import Message
 
 # Batches of like length are cut from windows of this many steps: less padding in the attention, the order still mixed.
 _WINDOW_STEPS = 16

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import EntropyOptions
+from groupwise.model.load import Policy
+from groupwise.model.score import Scores, Scoring, score
 from groupwise.objective.mask import clip_cov_selected, kl_cov_selected, token_covariance, top_entropy_threshold
-from groupwise.policy.load import Policy
-from groupwise.policy.score import Scores, Scoring, score
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, cut, to_micro_batch
-from groupwise.train.world import World
+from groupwise.train.ranks import World
 
 
 def with_trainer_logps(

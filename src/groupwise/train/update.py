@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import TrainConfig
-from groupwise.config_facts import selects_tokens, updates_per_step, uses_kl
+from groupwise.config.facts import selects_tokens, updates_per_step, uses_kl
+from groupwise.model.load import Policy
+from groupwise.model.score import Scores, Scoring, score
 from groupwise.objective.kl import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reduction import Reduction, StepTotals, group_token_totals, token_weights
-from groupwise.policy.load import Policy
-from groupwise.policy.score import Scores, Scoring, score
 from groupwise.rollout.sampling import derive_seed
 from groupwise.train.micro_batch import MicroBatch, TrainGroup, TrainSequence, count_step, cut, to_micro_batch
+from groupwise.train.ranks import World
 from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
-from groupwise.train.world import World
 
 
 @dataclass(frozen=True)

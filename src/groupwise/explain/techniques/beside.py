@@ -1,6 +1,6 @@
 """Additions to the fifteen beside the policy term: penalties, entropy, and what is sampled."""
 
-from groupwise.config_facts import filters_tokens, uses_kl
+from groupwise.config.facts import filters_tokens, uses_kl
 from groupwise.explain.techniques.technique import Technique
 
 PENALTIES: tuple[Technique, ...] = (
@@ -39,7 +39,7 @@ PENALTIES: tuple[Technique, ...] = (
         keys=("kl.refresh_reference_every_steps",),
         is_on=lambda c: uses_kl(c) and c.kl.refresh_reference_every_steps > 0,
         cost="the reference is in the checkpoints",
-        test="test_explain.py::test_costs_of_a_reference",
+        test="explain/test_explain.py::test_costs_of_a_reference",
     ),
     Technique(
         number=None,
@@ -116,7 +116,7 @@ DATA: tuple[Technique, ...] = (
         keys=("objective.truncated",),
         is_on=lambda c: c.objective.truncated == "mask",
         cost="none",
-        test="test_collect.py::test_truncated_answers_are_left_out_on_request",
+        test="train/test_collect.py::test_truncated_answers_are_left_out_on_request",
         differs="Some leave the masked tokens in the denominator.",
     ),
     Technique(
@@ -129,7 +129,7 @@ DATA: tuple[Technique, ...] = (
         keys=("active_sampling.retire_pass_rate",),
         is_on=lambda c: c.active_sampling.retire_pass_rate > 0,
         cost="none; saves their sampling",
-        test="test_retirement.py::test_solved_problems_are_retired",
+        test="train/test_retirement.py::test_solved_problems_are_retired",
     ),
     Technique(
         number=None,
@@ -141,7 +141,7 @@ DATA: tuple[Technique, ...] = (
         keys=("sampling.top_k", "sampling.top_p", "sampling.min_p"),
         is_on=filters_tokens,
         cost="as 11",
-        test="test_engine.py::test_recorded_sets_are_those_that_were_sampled_from",
+        test="rollout/test_engine.py::test_recorded_sets_are_those_that_were_sampled_from",
         differs="Refused without 11 where a ratio, a correction or a KL compares log-probabilities: others score the "
         "whole vocabulary and take the difference for a change of the policy.",
     ),
@@ -155,6 +155,6 @@ DATA: tuple[Technique, ...] = (
         keys=("problems.train",),
         is_on=lambda c: len(c.problems.train_sources) > 1,
         cost="none",
-        test="test_every_option.py::test_the_option_changes_what_it_claims",
+        test="options/test_every_option.py::test_the_option_changes_what_it_claims",
     ),
 )

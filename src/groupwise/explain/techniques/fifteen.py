@@ -1,6 +1,6 @@
 """The fifteen techniques, in the order and with the numbers of the table that they are known by."""
 
-from groupwise.config_facts import uses_kl
+from groupwise.config.facts import uses_kl
 from groupwise.explain.techniques.technique import Technique
 
 GOLDEN = "objective/test_golden_loss.py::test_loss_and_gradient"
@@ -16,7 +16,7 @@ FIFTEEN: tuple[Technique, ...] = (
         keys=("active_sampling.filter",),
         is_on=lambda c: c.active_sampling.filter != "none",
         cost="none; fewer tokens are forwarded",
-        test="test_collect.py::test_what_the_filter_names_has_to_differ",
+        test="train/test_collect.py::test_what_the_filter_names_has_to_differ",
         differs="Exact equality decides: eight float32 rewards of 1.05 have a small standard deviation that is not "
         "0. A group that is left out is left out of the KL and entropy terms too; `filter=none` keeps it in them and "
         "in the denominator.",
@@ -35,7 +35,7 @@ FIFTEEN: tuple[Technique, ...] = (
             and c.active_sampling.max_prompts_per_step_factor > 1
         ),
         cost="sampling of the groups that are dropped, up to the factor",
-        test="test_collect.py::test_refill_until_the_step_is_full",
+        test="train/test_collect.py::test_refill_until_the_step_is_full",
         differs="The seed says that DAPO skips the update; it refills. Here the position in the stream moves behind "
         "everything drawn, so that a substitute is not trained on again in the next step.",
     ),
@@ -63,7 +63,7 @@ FIFTEEN: tuple[Technique, ...] = (
         keys=("kl.coefficient", "domains.NAME.kl_coefficient"),
         is_on=lambda c: not uses_kl(c),
         cost="saves the reference and its forward pass",
-        test="test_explain.py::test_costs_of_a_reference",
+        test="explain/test_explain.py::test_costs_of_a_reference",
     ),
     Technique(
         number=5,

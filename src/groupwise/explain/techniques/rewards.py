@@ -1,7 +1,7 @@
 """Additions to the fifteen in what completions are paid."""
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config_facts import any_table
+from groupwise.config.facts import any_table
 from groupwise.explain.techniques.technique import Technique
 
 
@@ -25,7 +25,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.format.weight", "rewards.format.form", "rewards.format.strictness"),
         is_on=lambda c: _in_some_table(c, "format"),
         cost="none",
-        test="test_format_reward.py::test_think",
+        test="grading/test_format_reward.py::test_think",
         differs="The seed pays the order of the first two tags alone, so that an empty or repeated block earns it, and "
         "nothing where the template opens the block. At λ = w a wrong answer with tags equals a right one without.",
     ),
@@ -39,7 +39,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.format.when", "rewards.format.weight", "rewards.functions.NAME.when"),
         is_on=lambda c: any_table(c, _is_conditional),
         cost="none",
-        test="test_components.py::test_a_condition_needs_the_full_component",
+        test="grading/test_components.py::test_a_condition_needs_the_full_component",
     ),
     Technique(
         number=None,
@@ -51,7 +51,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.gate",),
         is_on=lambda c: any_table(c, lambda table: table.gate != ""),
         cost="none",
-        test="test_components.py::test_behind_a_gate_only_penalties_count",
+        test="grading/test_components.py::test_behind_a_gate_only_penalties_count",
         differs="open-instruct's gate tests a scaled score for 1, so that any weight but 1 closes it for good.",
     ),
     Technique(
@@ -64,7 +64,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.overlong.buffer_tokens", "rewards.overlong.weight"),
         is_on=lambda c: any_table(c, lambda table: table.overlong.buffer_tokens > 0 and table.overlong.weight > 0),
         cost="none",
-        test="test_overlong_penalty.py::test_golden",
+        test="grading/test_overlong_penalty.py::test_golden",
     ),
     Technique(
         number=None,
@@ -76,7 +76,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.length.weight", "rewards.length.form"),
         is_on=lambda c: any_table(c, lambda t: t.length.weight > 0 and t.length.form == "group_relative"),
         cost="none",
-        test="test_length_language_repetition.py::test_length_within_the_group",
+        test="grading/test_length_language_repetition.py::test_length_within_the_group",
     ),
     Technique(
         number=None,
@@ -88,7 +88,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.length.weight", "rewards.length.form", "rewards.length.free_tokens"),
         is_on=lambda c: any_table(c, lambda t: t.length.weight > 0 and t.length.form == "linear"),
         cost="none",
-        test="test_length_language_repetition.py::test_a_linear_price",
+        test="grading/test_length_language_repetition.py::test_a_linear_price",
     ),
     Technique(
         number=None,
@@ -100,7 +100,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.language.weight", "rewards.language.script"),
         is_on=lambda c: _in_some_table(c, "language"),
         cost="none",
-        test="test_length_language_repetition.py::test_share_of_letters",
+        test="grading/test_length_language_repetition.py::test_share_of_letters",
         differs="Letters of a script are counted here, so that languages of one script are not told apart; the paper "
         "counts words.",
     ),
@@ -114,7 +114,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.repetition.weight", "rewards.repetition.ngram_tokens", "rewards.repetition.free_share"),
         is_on=lambda c: _in_some_table(c, "repetition"),
         cost="none",
-        test="test_length_language_repetition.py::test_repeated_share",
+        test="grading/test_length_language_repetition.py::test_repeated_share",
         differs="The paper charges the repeated tokens; here it is one number for the answer.",
     ),
     Technique(
@@ -127,7 +127,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.correctness.code.credit",),
         is_on=lambda c: any_table(c, lambda table: table.correctness.code.credit == "share"),
         cost="none; programs run in a sandbox either way",
-        test="test_every_option.py::test_the_option_gives_what_follows_by_hand",
+        test="options/test_every_option.py::test_the_option_gives_what_follows_by_hand",
         differs="DeepSeek-R1 and most others pay all or nothing: a share can be had by answers for the easy cases.",
     ),
     Technique(
@@ -140,7 +140,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=("rewards.correctness.second_grader", "rewards.correctness.undecided", "grading.second_grader_seconds"),
         is_on=lambda c: any_table(c, lambda table: table.correctness.second_grader != "none"),
         cost="up to grading.second_grader_seconds for each undecided answer",
-        test="test_every_option.py::test_the_option_gives_what_follows_by_hand",
+        test="options/test_every_option.py::test_the_option_gives_what_follows_by_hand",
         differs="Others compute it in the trainer's process, where it parses and simplifies text of the model.",
     ),
     Technique(
@@ -158,7 +158,7 @@ REWARDS: tuple[Technique, ...] = (
         ),
         is_on=lambda c: any_table(c, lambda table: bool(table.functions)),
         cost="grading.workers processes, memory_mb each at most",
-        test="test_components.py::test_weights_of_every_kind",
+        test="grading/test_components.py::test_weights_of_every_kind",
     ),
     Technique(
         number=None,
@@ -170,6 +170,6 @@ REWARDS: tuple[Technique, ...] = (
         keys=("domains.NAME.rewards",),
         is_on=lambda c: any(table != c.rewards for table in c.reward_tables().values()),
         cost="none",
-        test="test_components.py::test_a_component_that_a_domain_does_not_use_counts_nothing",
+        test="grading/test_components.py::test_a_component_that_a_domain_does_not_use_counts_nothing",
     ),
 )

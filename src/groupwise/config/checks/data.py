@@ -1,0 +1,170 @@
+"""Checks of what is sampled: problems, sampling, groups, and which groups are trained on."""
+
+import math
+from collections.abc import Iterator
+
+from groupwise.config import TrainConfig
+from groupwise.config.checks.finding import Finding, error, shown, unused, warning
+from groupwise.config.checks.table import Table, each_once
+from groupwise.config.facts import KEPT_LIMIT, filters_tokens, is_generated, uses_kl, uses_of_old
+from groupwise.grading.totals import CORRECTNESS, conditions
+
+
+def problems(config: TrainConfig) -> Iterator[Finding]:
+    """Options for problem files and for the measurement."""
+    options = config.problems
+    trained, measured = list(options.train_sources), options.eval_sources
+    yield from _sources(config)
+    if all(map(is_generated, [*trained, *(measured if options.eval_problems else [])])):
+        remedy = "name a file in problems.train or problems.eval"
+        because = f"problems.train={shown(options.train)}"
+        for name in type(options.columns).model_fields:
+            yield from unused(config, f"problems.columns.{name}", because, remedy)
+    if options.eval_problems == 0:
+        because, remedy = "problems.eval_problems=0", "measure on some problems"
+    elif not measured and not any(map(is_generated, trained)):
+        because, remedy = "problems.eval=''", "name other problems to measure on"
+    else:
+        return
+    yield from unused(config, "problems.eval_every_steps", because, remedy)
+    # Turning the measurement off for one run is common, and what it would have used is no request for it.
+    for key in ("problems.eval", "problems.eval_problems", "problems.eval_samples_per_prompt"):
+        for finding in unused(config, key, because, remedy) if not because.startswith(f"{key}=") else ():
+            yield warning(finding.keys, finding.message)
+
+
+def _sources(config: TrainConfig) -> Iterator[Finding]:
+    """Sources that are not named, or named twice."""
+    options = config.problems
+    if not options.train_sources or "" in options.train_sources:
+        text = f"problems.train={shown(options.train)}: name a source to train on: arithmetic, toy_code or a file"
+        yield error(("problems.train",), text)
+    repeated = sorted({source for source in options.eval_sources if options.eval_sources.count(source) > 1})
+    if repeated:
+        text = f"problems.eval names {', '.join(repeated)} more than once: its problems would count twice; name it once"
+        yield error(("problems.eval",), text)
+
+
+def sampling(config: TrainConfig) -> Iterator[Finding]:
+    """Sampling from a part of the vocabulary: every scorer has to know the part."""
+    options = config.sampling
+    if not filters_tokens(config):
+        if options.keep_mask == "replay":
+            text = (
+                "sampling.keep_mask=replay with top_k=0, top_p=1 and min_p=0: every token can be drawn, so there is no "
+                "set to record; filter the tokens, or set sampling.keep_mask=none"
+            )
+            yield error(("sampling.keep_mask",), text)
+        return
+    names = {"sampling.top_k": options.top_k > 0, "sampling.top_p": options.top_p < 1, "sampling.min_p": True}
+    key = next(name for name, used in names.items() if used)
+    given = f"{key}={getattr(options, key.partition('.')[2])}"
+    if options.keep_mask == "replay":
+        if options.top_k > KEPT_LIMIT:
+            text = (
+                f"sampling.top_k={options.top_k} with sampling.keep_mask=replay: at most {KEPT_LIMIT} tokens are "
+                f"recorded, and sampled from, at each position; take at most {KEPT_LIMIT}"
+            )
+            yield warning(("sampling.top_k", "sampling.keep_mask"), text)
+        return
+    uses = uses_of_old(config) + (["kl.coefficient"] if uses_kl(config) else [])
+    if not uses:
+        text = (
+            f"{given} with sampling.keep_mask=none: the gradient is that of log-probabilities over the whole "
+            "vocabulary, on samples from a part of it, which is biased; set sampling.keep_mask=replay"
+        )
+        yield warning((key, "sampling.keep_mask"), text)
+        return
+    size = ""
+    if options.top_p < 1:
+        nats = -math.log(options.top_p)
+        size = (
+            f" (with top_p={options.top_p} by up to {nats:.3f} nats a token, {nats * options.max_new_tokens:.1f} nats "
+            f"over {options.max_new_tokens} tokens)"
+        )
+    text = (
+        f"{given} with sampling.keep_mask=none: the engine draws from the kept tokens alone and the trainer scores "
+        f"over the whole vocabulary, so that log-probabilities of one and the same policy differ{size} and {uses[0]} "
+        "compares two different distributions; set sampling.keep_mask=replay, or sample from the whole vocabulary"
+    )
+    yield error((key, "sampling.keep_mask"), text)
+
+
+def batch(config: TrainConfig) -> Iterator[Finding]:
+    """Sizes that cannot be."""
+    options, advantage = config.batch, config.advantage
+    if options.samples_per_prompt == 1:
+        how = f"advantage.baseline={advantage.baseline}"
+        if advantage.estimator != "group":
+            how = f"advantage.estimator={advantage.estimator}"
+        if how != "advantage.baseline=none":
+            text = (
+                f"batch.samples_per_prompt=1 with {how}: a sample that is its own group has advantage 0, so nothing "
+                "is learned; take at least 2 samples"
+            )
+            yield error(("batch.samples_per_prompt", how.partition("=")[0]), text)
+        elif config.active_sampling.filter != "none":
+            text = (
+                f"active_sampling.filter={config.active_sampling.filter} with batch.samples_per_prompt=1: within a "
+                "group of one nothing differs, so that no group is ever admitted; set active_sampling.filter=none"
+            )
+            yield error(("active_sampling.filter", "batch.samples_per_prompt"), text)
+    if options.minibatches_per_step > options.prompts_per_step:
+        text = (
+            f"batch.minibatches_per_step={options.minibatches_per_step} is more than batch.prompts_per_step="
+            f"{options.prompts_per_step}: a minibatch needs at least one group; take at most "
+            f"{options.prompts_per_step}"
+        )
+        yield error(("batch.minibatches_per_step", "batch.prompts_per_step"), text)
+
+
+def active_sampling(config: TrainConfig) -> Iterator[Finding]:
+    """The filter, the refill and the retirement."""
+    options, budget = config.active_sampling, "active_sampling.max_prompts_per_step_factor"
+    advantage = config.advantage
+    if not options.refill:
+        yield from unused(config, budget, "active_sampling.refill=false", "set active_sampling.refill=true")
+    elif options.filter == "none":
+        text = (
+            "active_sampling.refill=true with active_sampling.filter=none: no group is ever left out, so nothing is "
+            "refilled; name a filter, or set active_sampling.refill=false"
+        )
+        yield warning(("active_sampling.refill", "active_sampling.filter"), text)
+        yield from unused(config, budget, "active_sampling.filter=none", "name a filter")
+    elif options.max_prompts_per_step_factor == 1:
+        text = (
+            f"{budget}=1.0 leaves no problems to refill with; raise it, or set active_sampling.refill=false "
+            f"and leave it at its default"
+        )
+        yield warning((budget, "active_sampling.refill"), text)
+    if options.filter == "correctness":
+        yield from each_once(config, _filter_of_what_is_not_paid)
+    if advantage.estimator == "gdpo" and options.filter in ("correctness", "total"):
+        text = (
+            f"active_sampling.filter={options.filter} with advantage.estimator=gdpo: groups in which another reward "
+            "varies, or in which rewards cancel in the total, are left out, and these are what gdpo is for; set "
+            "active_sampling.filter=any_component"
+        )
+        yield warning(("active_sampling.filter", "advantage.estimator"), text)
+    no_baseline = advantage.estimator == "group" and advantage.baseline == "none"
+    if no_baseline and options.filter != "none" and config.batch.samples_per_prompt > 1:
+        text = (
+            f"active_sampling.filter={options.filter} with advantage.baseline=none: without a baseline a group of "
+            "equal rewards does have a gradient, and the filter leaves it out; set active_sampling.filter=none and "
+            "active_sampling.refill=false"
+        )
+        yield warning(("active_sampling.filter", "advantage.baseline"), text)
+    if all(map(is_generated, config.problems.train_sources)):
+        because, remedy = f"problems.train={shown(config.problems.train)}", "train on a file, whose problems come again"
+        yield from unused(config, "active_sampling.retire_pass_rate", because, remedy)
+
+
+def _filter_of_what_is_not_paid(table: Table) -> Iterator[Finding]:
+    rewards = table.options
+    if rewards.correctness.weight == 0 and CORRECTNESS not in (*conditions(rewards).values(), rewards.gate):
+        key = table.key("correctness.weight")
+        text = (
+            f"active_sampling.filter=correctness with {key}=0: groups are chosen for something that is not paid; set "
+            "active_sampling.filter=total"
+        )
+        yield warning(("active_sampling.filter", key), text)

@@ -1,0 +1,34 @@
+"""Checks of the optimizer and its schedule, and of supervised training."""
+
+from collections.abc import Iterator
+
+from groupwise.config import SftConfig, TrainConfig
+from groupwise.config.checks.finding import Finding, unused, warning
+
+
+def optimizer(config: TrainConfig) -> Iterator[Finding]:
+    """Options of the schedule that do nothing under others."""
+    options = config.optimizer
+    if options.schedule == "constant":
+        remedy = "set optimizer.schedule to linear or cosine"
+        yield from unused(config, "optimizer.final_lr_fraction", "optimizer.schedule=constant", remedy)
+    yield from _endless_warmup("optimizer.warmup_steps", options.warmup_steps, "run.steps", config.run.steps)
+
+
+def supervised(config: SftConfig) -> Iterator[Finding]:
+    """All checks of `groupwise sft`."""
+    if config.schedule == "constant":
+        remedy = "set schedule to linear or cosine"
+        yield from unused(config, "final_lr_fraction", "schedule=constant", remedy)
+    if config.optimizer == "adamw":
+        yield from unused(config, "muon_lr", "optimizer=adamw", "set optimizer=muon")
+    yield from _endless_warmup("warmup_steps", config.warmup_steps, "steps", config.steps)
+
+
+def _endless_warmup(warmup_key: str, warmup_steps: int, steps_key: str, steps: int) -> Iterator[Finding]:
+    if warmup_steps >= steps:
+        text = (
+            f"{warmup_key}={warmup_steps} is not less than {steps_key}={steps}: the learning rate never goes on from "
+            "its warm-up; warm up for less, or run longer"
+        )
+        yield warning((warmup_key, steps_key), text)

@@ -1,0 +1,66 @@
+"""How a row about programs is put to the model: the problem's own words, and where the answer goes."""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from groupwise.code_tests import CodeTests
+from groupwise.data.programs.code_rows import assert_lines, code_tests_of, stub_of
+
+TEXT_COLUMNS = ("question", "problem", "prompt", "text", "question_content", "description")
+_ANSWER = "Answer with the whole {} in one ```python block."
+
+
+def code_question(columns: Mapping[str, Any], tests: CodeTests | None = None) -> str:
+    """The text to ask for a row whose tests `code_tests_of` reads; `tests` saves reading them again.
+
+    An unfinished function is shown to be completed; a description comes with the name of the function and one of its
+    tests; a program is told to read standard input. A prompt that is a conversation is asked as it stands.
+
+    Raises ValueError where the row has no text, or tests that cannot be read.
+    """
+    prompt = columns.get("prompt")
+    if isinstance(prompt, list):
+        return _last_user_message(prompt)
+    tests = tests or code_tests_of(columns)
+    if tests is None:
+        raise ValueError("the row has no tests of a program")
+    text = next((columns[name] for name in TEXT_COLUMNS if isinstance(columns.get(name), str) and columns[name]), "")
+    if not text.strip():
+        raise ValueError(f"the row has no text of a problem; expected it in one of {', '.join(TEXT_COLUMNS)}")
+    if tests.stdin:
+        ask = "Read the input from standard input and print the output to standard output."
+        return "\n\n".join([text.strip(), *_starter(columns), ask + " " + _ANSWER.format("program")])
+    stub = stub_of(text, tests.entry_point) if "def " in text else None
+    if stub is not None and tests.beginning:
+        return f"Complete this function. {_ANSWER.format('function')}\n\n```python\n{text.strip(chr(10))}\n```"
+    description = stub.docstring.strip() if stub else text.strip()
+    example = _example(columns, tests)
+    named = f"Call the function `{tests.entry_point}`." + (
+        f" It has to pass, for example:\n\n{example}" if example else ""
+    )
+    return "\n\n".join([description, *_starter(columns), named, _ANSWER.format("function")])
+
+
+def _example(columns: Mapping[str, Any], tests: CodeTests) -> str:
+    """The first of the asserts as it was written, or made of the first plain call."""
+    lines = assert_lines(columns)
+    if lines:
+        return lines[0].strip()
+    if isinstance(columns.get("test"), str):
+        found = (node for node in ast.walk(ast.parse(columns["test"])) if isinstance(node, ast.Assert))
+        shown = (ast.unparse(node) for node in found)
+        return next((line for line in shown if f"{tests.entry_point}(" in line), "")
+    return ""
+
+
+def _starter(columns: Mapping[str, Any]) -> list[str]:
+    code = columns.get("starter_code")
+    return [f"Begin with:\n\n```python\n{code.strip(chr(10))}\n```"] if isinstance(code, str) and code.strip() else []
+
+
+def _last_user_message(messages: list[Any]) -> str:
+    for message in reversed(messages):
+        if isinstance(message, Mapping) and message.get("role") == "user" and isinstance(message.get("content"), str):
+            return str(message["content"])
+    raise ValueError("`prompt` is a conversation without a message of the user")

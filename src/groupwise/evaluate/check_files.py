@@ -1,0 +1,219 @@
+"""`groupwise check`: problem files as a run would see them, with its columns, template, graders and lengths.
+
+Only the tokenizer of the model is loaded, and nothing is sampled.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from groupwise.code_tests import CodeTests
+from groupwise.config import TrainConfig
+from groupwise.config.compose import compose_to_explain
+from groupwise.data.files import read_file
+from groupwise.data.preflight import Judge, Lengths, Remarks, Report, lengths_of, preflight, remarks_of
+from groupwise.data.programs.code_rows import stub_of
+from groupwise.data.rows import shorten
+from groupwise.data.sources import is_file
+from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
+from groupwise.errors import DataError, UsageError
+from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.policy import AnswerMode
+from groupwise.grading.records import Response
+from groupwise.grading.sandbox.open import open_sandbox
+from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.model.prompt import PromptRenderer
+from groupwise.model.tokenizer import load_tokenizer
+from groupwise.problem import Problem
+
+# The reference answer as a model would write it.
+_WRITTEN: dict[AnswerMode, str] = {"gsm8k": "#### {}", "answer_tag": "<answer>{}</answer>", "last_number": "It is {}."}
+_BOXED = "\\boxed{{{}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCheck:
+    """One file: its rows, and what is remarkable about them. unjudged: only a reward function can judge these."""
+
+    report: Report
+    shape: str
+    lengths: Lengths | None
+    repeats: Repeats
+    remarks: Remarks
+    unjudged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The files of a run. Lengths are in tokens."""
+
+    model: str
+    context_tokens: int
+    max_new_tokens: int
+    train: FileCheck
+    held_out: tuple[FileCheck, ...]
+    overlap: Overlap
+
+    @property
+    def refused(self) -> str:
+        """Why `groupwise train` would refuse; empty where it would not."""
+        return next((file.report.refused for file in (self.train, *self.held_out) if file.report.refused), "")
+
+
+def run_check(file: str, arguments: Sequence[str], held_out: str = "", run_solutions: bool = False) -> Check:
+    """Check a file to train on, and those to measure on: `held_out`, or what the configuration names.
+
+    run_solutions: run the solutions that rows with tests bring, in the sandbox.
+
+    Raises:
+        UsageError: for a configuration that cannot be read, or a source that is no file.
+        DataError: for a file that cannot be read as a whole, a tokenizer that cannot be loaded, or no sandbox.
+    """
+    if not is_file(file):
+        raise UsageError(f"'{file}' is generated: there is no file to check")
+    config = compose_to_explain(arguments)
+    tokenizer, context_tokens = load_tokenizer(config.model.path)
+    renderer = PromptRenderer(tokenizer, config.prompt)
+    named = [held_out] if held_out else [name for name in config.problems.eval_sources if is_file(name)]
+    with ExitStack() as stack:
+        sandbox = None
+        if run_solutions:
+            sandbox = open_sandbox(config.sandbox)
+            stack.callback(sandbox.close)
+        check_one = partial(
+            _check_file, config=config, renderer=renderer, context_tokens=context_tokens, sandbox=sandbox
+        )
+        train, *others = (check_one(path) for path in (file, *named))
+    asked = [problem for other in others for problem in other.report.problems]
+    return Check(
+        model=config.model.path,
+        context_tokens=context_tokens,
+        max_new_tokens=config.sampling.max_new_tokens,
+        train=train,
+        held_out=tuple(others),
+        overlap=find_overlap(train.report.problems, asked),
+    )
+
+
+def answer_judge(config: TrainConfig) -> Judge:
+    """Refuses problems whose reference answer is unusable, or is not accepted by its own grader when a model writes it.
+
+    What only a reward function can judge is not asked, see `is_judged`.
+    """
+
+    def judge(problem: Problem) -> str:
+        options = config.rewards_of(problem.domain).correctness
+        if options.grader == "code" and problem.tests is None:
+            return "the problem has no tests, and rewards.correctness.grader=code judges by tests alone"
+        if not is_judged(problem, config) or _by_tests(problem, options.grader):
+            return ""
+        fault = gold_fault(problem.answer, options.maths)
+        if fault:
+            return fault
+        verdict = grade(written_answer(problem.answer, options.maths.answer), problem.answer, options.maths)
+        if verdict.status == "correct":
+            return ""
+        why = f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status
+        return f"the reference answer {shorten(problem.answer)} is not accepted by its own grader ({why})"
+
+    return judge
+
+
+def is_judged(problem: Problem, config: TrainConfig) -> bool:
+    """Whether a grader that is built in can judge a problem."""
+    return config.rewards_of(problem.domain).correctness.grader in ("auto", "maths", "code")
+
+
+def written_answer(gold: str, mode: AnswerMode) -> str:
+    """A response that says the reference answer, and nothing else, where the grader looks for it."""
+    return gold if "\\boxed" in gold else _WRITTEN.get(mode, _BOXED).format(gold)
+
+
+class PromptJudge:
+    """Refuses problems whose prompt does not fit into the context together with the longest completion.
+
+    tokens: the lengths of all prompts that it was asked about.
+    """
+
+    def __init__(self, renderer: PromptRenderer, context_tokens: int, max_new_tokens: int) -> None:
+        self.tokens: list[int] = []
+        self._renderer = renderer
+        self._context_tokens = context_tokens
+        self._max_new_tokens = max_new_tokens
+
+    def __call__(self, problem: Problem) -> str:
+        try:
+            tokens = len(self._renderer.render(problem.messages).ids)
+        except DataError as error:
+            return str(error)
+        self.tokens.append(tokens)
+        if tokens + self._max_new_tokens <= self._context_tokens:
+            return ""
+        return (
+            f"the prompt has {tokens} tokens, and with sampling.max_new_tokens={self._max_new_tokens} it does not fit "
+            f"into the model's context of {self._context_tokens}"
+        )
+
+
+def solution_judge(sandbox: Sandbox, config: TrainConfig) -> Judge:
+    """Refuses problems whose own solution does not pass their tests. A row without a solution is not asked."""
+
+    def judge(problem: Problem) -> str:
+        solution = solution_of(problem.row, problem.tests) if problem.tests is not None else ""
+        if problem.tests is None or not solution:
+            return ""
+        response = Response((), f"```python\n{solution}\n```")
+        verdict = grade_code(response, problem.tests, sandbox, config.rewards_of(problem.domain).correctness.code)
+        if verdict.status == "correct":
+            return ""
+        return f"its own solution does not pass its tests ({verdict.status}: {verdict.detail})"
+
+    return judge
+
+
+def solution_of(row: Mapping[str, Any], tests: CodeTests) -> str:
+    """The solution that a row brings, in `code` or `canonical_solution`; an indented one continues the row's prompt."""
+    solution = next((row[name] for name in ("canonical_solution", "code") if isinstance(row.get(name), str)), "")
+    if not solution.strip() or solution.strip("\n")[0] not in " \t":
+        return solution
+    prompt = row.get("prompt")
+    stub = stub_of(prompt, tests.entry_point) if isinstance(prompt, str) else None
+    return f"{stub.head}\n{solution}" if stub else solution
+
+
+def _check_file(
+    path: str, *, config: TrainConfig, renderer: PromptRenderer, context_tokens: int, sandbox: Sandbox | None
+) -> FileCheck:
+    columns = config.problems.columns
+    file = read_file(Path(path), columns.problem, columns.answer, columns.domain)
+    prompts = PromptJudge(renderer, context_tokens, config.sampling.max_new_tokens)
+    judges: dict[str, Judge] = {"prompt": prompts, "answer": answer_judge(config)}
+    if sandbox is not None:
+        judges["solution"] = solution_judge(sandbox, config)
+    report = preflight(file.problems, file.faults, judges, path)
+    return FileCheck(
+        report=report,
+        shape=file.shape,
+        lengths=lengths_of(prompts.tokens),
+        repeats=find_repeats(report.problems, partial(_same_answer, config)),
+        remarks=remarks_of(report.problems, columns.domain),
+        unjudged=sum(not is_judged(problem, config) for problem in report.problems),
+    )
+
+
+def _by_tests(problem: Problem, grader: str) -> bool:
+    return problem.tests is not None and grader != "maths"
+
+
+def _same_answer(config: TrainConfig, one: Problem, other: Problem) -> bool:
+    """Whether two problems do not contradict each other. Of tests nobody can tell."""
+    if one.tests is not None or other.tests is not None or one.answer == other.answer:
+        return True
+    if not is_judged(other, config):
+        return False
+    policy = config.rewards_of(other.domain).correctness.maths
+    return grade(written_answer(one.answer, policy.answer), other.answer, policy).status == "correct"

@@ -1,0 +1,86 @@
+"""`groupwise eval` and `groupwise sample`: a model answers, without training."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from groupwise.config import TrainConfig
+from groupwise.data.sources import eval_problems, read_files, usable_files
+from groupwise.evaluate.check_files import PromptJudge, answer_judge
+from groupwise.evaluate.measure import measure_all
+from groupwise.grading.grader import Grader
+from groupwise.grading.grader_pool import Judges
+from groupwise.model.load import load_policy
+from groupwise.model.prompt import PromptRenderer
+from groupwise.model.startup_check import check_scoring
+from groupwise.model.threads import choose_threads
+from groupwise.problem import Message, Problem
+from groupwise.rollout.engine import SampleRequest, SamplingParams
+from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.sampling import derive_seed
+from groupwise.train.setup import check_prompts
+
+
+def evaluate(config: TrainConfig) -> dict[str, Any]:
+    """Measure the configured model on the configured held-out problems.
+
+    `remarks` are for people: which rows are left out, and where programs run.
+    """
+    files = read_files(config.problems, config.problems.eval_sources)
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
+    check_scoring(policy)
+    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
+    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    problems = eval_problems(config.problems, usable)
+    check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    with Judges(config) as judges:
+        remarks += judges.check(problems, policy.tokenizer.encode)
+        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+        measured = measure_all(policy, engine, grader, problems, config)
+        sandbox = judges.sandbox_name
+    return {
+        "model": policy.name,
+        "problems": len(problems),
+        "threads": threads.threads,
+        "sandbox": sandbox,
+        "remarks": remarks,
+        "measured": {way: measurement.to_json() for way, measurement in measured.items()},
+    }
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One answer to a question."""
+
+    text: str
+    tokens: int
+    finish_reason: Literal["stop", "length"]
+    mean_logp: float
+
+
+def sample(
+    config: TrainConfig, question: str, samples: int, temperature: float, top_p: float, top_k: int
+) -> list[Sampled]:
+    """Answers of the configured model to one question."""
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    choose_threads(config.run.threads, policy.model.config.hidden_size)
+    check_scoring(policy)
+    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    problem = Problem("the question", (Message("user", question),), answer="")
+    check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
+    prompt = renderer.render(problem.messages)
+    seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
+    sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
+    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
+    return [
+        Sampled(
+            text=policy.tokenizer.decode([int(token) for token in completion.ids], skip_special_tokens=False),
+            tokens=len(completion.ids),
+            finish_reason=completion.finish_reason,
+            mean_logp=float(completion.logps.mean()),
+        )
+        for completion in completions
+    ]

@@ -1,0 +1,168 @@
+"""Programs are judged by what they give: inputs go into the sandbox, what comes out is compared here."""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from time import perf_counter
+from typing import Literal, NamedTuple
+
+from groupwise.code_tests import CallTest, CodeTests, StdinTest
+from groupwise.grading.code.code_compare import same_output, same_result
+from groupwise.grading.code.code_extract import extract_program
+from groupwise.grading.code.code_view import Views
+from groupwise.grading.records import Response, Verdict
+from groupwise.grading.reward_options import CodeOptions
+from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.grading.sandbox.types import Call, CallResult, Limits, Outcome
+
+_READS_INPUT = re.compile(r"\binput\b|\bstdin\b|\bopen\s*\(|\bfileinput\b|\bos\s*\.\s*read\b")
+_SHOWN = 80
+_SIGNALS = {9: "killed", 11: "segmentation fault", 6: "aborted", 24: "CPU time limit", 25: "file size limit"}
+
+
+class SandboxError(Exception):
+    """The sandbox could not run the program, which says nothing about the program."""
+
+
+class _Judgement(NamedTuple):
+    passed: int
+    total: int
+    first_fault: str
+
+
+def grade_code(
+    response: Response, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None = None
+) -> Verdict:
+    """Judge the program of a response by the tests of its problem.
+
+    Whatever the program does (a wrong result, a crash, a limit) is `wrong`, with the first failed test in `detail`;
+    `error` with NaN is kept for a sandbox that could not run it. Expected values never enter the sandbox. All calls
+    of a function share one start; programs that read standard input start once for each test, up to the first failure
+    where `credit` is `all`. `limits` are of one start; None takes those of the sandbox.
+
+    Flags: `continued` (the response held only the body), `weak_oracle` (the tests say less than the data set's own),
+    `prints_expected` (passes its only test without reading the input).
+    """
+    start = perf_counter()
+    extraction = extract_program(response, tests)
+    method = "calls" if tests.calls else "stdin"
+    remarks = {"continued": extraction.continued, "weak_oracle": bool(tests.weak_oracle)}
+    flags = [name for name, applies in remarks.items() if applies]
+    if not extraction.program:
+        return _verdict("no_answer", 0.0, start, "", method, extraction.reason, flags)
+    try:
+        if tests.calls:
+            judgement = _judge_calls(extraction.program, tests, sandbox, options, limits)
+        else:
+            judgement = _judge_outputs(extraction.program, tests, sandbox, options, limits)
+    except SandboxError as error:
+        return _verdict("error", float("nan"), start, extraction.block, method, f"sandbox: {error}", flags)
+    if judgement.total == 0:
+        return _verdict("gold_bad", float("nan"), start, extraction.block, method, "the problem has no tests", flags)
+    all_passed = judgement.passed == judgement.total
+    if all_passed and method == "stdin" and judgement.total == 1 and not _READS_INPUT.search(extraction.program):
+        flags.append("prints_expected")
+    score = judgement.passed / judgement.total if options.credit == "share" else float(all_passed)
+    status: Literal["correct", "wrong"] = "correct" if all_passed else "wrong"
+    return _verdict(status, score, start, extraction.block, method, judgement.first_fault, flags)
+
+
+def _verdict(
+    status: Literal["correct", "wrong", "no_answer", "gold_bad", "error"],
+    score: float,
+    start: float,
+    extracted: str,
+    method: str,
+    detail: str,
+    flags: Sequence[str],
+) -> Verdict:
+    milliseconds = 1000 * (perf_counter() - start)
+    # What a program raises may hold characters that no file takes.
+    detail = detail.encode("utf-8", "backslashreplace").decode("utf-8")
+    return Verdict(status, score, extracted, method, milliseconds, detail, tuple(flags))
+
+
+def _judge_calls(
+    program: str, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None
+) -> _Judgement:
+    used: tuple[CallTest, ...] = tests.calls[: options.max_tests or None]
+    run = sandbox.call(program, tests.entry_point, [Call(test.args, dict(test.kwargs)) for test in used], limits)
+    if run.outcome.status == "failed":
+        raise SandboxError(run.outcome.detail)
+    if run.load_error:
+        return _Judgement(0, len(used), _short(f"the program does not load: {run.load_error}"))
+    views = Views(tests.helpers)
+    # A result that the report lacks has not passed.
+    padded = [*run.results, *[CallResult("missing")] * (len(used) - len(run.results))]
+    faults = [_call_fault(result, test, run.outcome, views) for result, test in zip(padded, used, strict=True)]
+    return _judged(faults, len(used))
+
+
+def _call_fault(result: CallResult, test: CallTest, outcome: Outcome, views: Views) -> str:
+    if result.status == "missing":
+        return _ending(outcome) or "the program ended within the call"
+    if result.status == "raised":
+        return f"raised {result.detail}"
+    if result.status == "foreign" and not views.accepts_foreign(test.view, result.detail):
+        return f"returned {result.detail}"
+    value = True if result.status == "foreign" else result.value
+    if test.view and result.status != "foreign":
+        value, fault = views.value(test.view, value)
+        if fault:
+            return fault
+    if same_result(value, test):
+        return ""
+    return f"gave {_shown(value)} instead of {_shown(test.expected)}"
+
+
+def _judge_outputs(
+    program: str, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None
+) -> _Judgement:
+    used: tuple[StdinTest, ...] = tests.stdin[: options.max_tests or None]
+    faults: list[str] = []
+    for test in used:
+        outcome = sandbox.run_program(program, test.stdin, limits)
+        if outcome.status == "failed":
+            raise SandboxError(outcome.detail)
+        fault = _ending(outcome)
+        if not fault:
+            printed = outcome.stdout.decode("utf-8", "replace")
+            if not same_output(printed, test.stdout, options.float_tolerance):
+                fault = f"printed {_short(repr(printed))} instead of {_short(repr(test.stdout))}"
+        faults.append(fault)
+        if fault and options.credit == "all":
+            break
+    return _judged(faults, len(used))
+
+
+def _judged(faults: Sequence[str], total: int) -> _Judgement:
+    passed = sum(not fault for fault in faults)
+    first = next(((number, fault) for number, fault in enumerate(faults, start=1) if fault), None)
+    return _Judgement(passed, total, f"test {first[0]} of {total}: {first[1]}" if first else "")
+
+
+def _ending(outcome: Outcome) -> str:
+    """How a run ended badly; empty for one that ended by itself with exit code 0."""
+    if outcome.status == "timeout":
+        return "time limit"
+    if outcome.status == "output_limit":
+        return "output limit"
+    if outcome.status == "killed":
+        return _SIGNALS.get(outcome.signal or 0, f"signal {outcome.signal}")
+    if outcome.exit_code:
+        lines = outcome.stderr[-2000:].decode("utf-8", "replace").split("\n")
+        last = next(islice((line.strip() for line in reversed(lines) if line.strip()), 1), "")
+        return f"exit code {outcome.exit_code}" + (f": {_short(last)}" if last else "")
+    return ""
+
+
+def _shown(value: object) -> str:
+    try:
+        return _short(repr(value))
+    except ValueError:
+        # Python writes no integer of more than some thousand digits.
+        return "a number with too many digits"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,174 @@
+"""The format reward: the form that a completion keeps, whatever it says.
+
+Three forms. `think`: one non-empty `<think>…</think>`, then a non-empty answer. `think_answer`: the same, and the
+answer stands alone in one non-empty `<answer>…</answer>`. `regex`: a pattern of the user's own matches the whole
+completion.
+
+`strict` pays 1 or 0. `soft` pays quarters, one for each part that is kept:
+
+- `think`: `<think>` with text behind it; nothing before that `<think>`; text with `</think>` behind it; an answer
+  behind that `</think>`.
+- `think_answer`: the reasoning in its tags; the answer in its tags; with both, the reasoning first; with both, nothing
+  outside of them.
+
+Where a tag is repeated or empty, or closes before it opens, `soft` pays nothing at all. A pattern is matched or not.
+
+On token ids a tag that is a single token is exact; a tag of several tokens is looked for in the text between the exact
+ones. On text alone a tag is seen however it was spelled. A tag is a tag in quotes and in code too, and a special token
+is no content.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from groupwise.grading.components.pattern import matches
+from groupwise.grading.records import SPECIAL_TOKEN, Response, Score
+from groupwise.grading.reward_options import FormatOptions
+
+Form = Literal["think", "think_answer"]
+
+THINK, THINK_END, ANSWER, ANSWER_END = "<think>", "</think>", "<answer>", "</answer>"
+CONTENT = "content"
+TAGS: dict[Form, tuple[str, ...]] = {
+    "think": (THINK, THINK_END),
+    "think_answer": (THINK, THINK_END, ANSWER, ANSWER_END),
+}
+_SPLIT: dict[Form, re.Pattern[str]] = {
+    "think": re.compile("(</?think>)"),
+    "think_answer": re.compile("(</?(?:think|answer)>)"),
+}
+_REASONING, _ANSWER = (THINK, CONTENT, THINK_END), (ANSWER, CONTENT, ANSWER_END)
+
+
+class Decoder(Protocol):
+    """The one thing that is needed of a tokenizer."""
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """The text of these tokens."""
+        ...
+
+
+def score_format(
+    response: Response, options: FormatOptions, tag_ids: Mapping[str, int], decoder: Decoder | None = None
+) -> Score:
+    """The format reward from 0 to 1, with the reason where it is not 1.
+
+    tag_ids: the ids of those of `<think>`, `</think>`, `<answer>`, `</answer>` that are one token each. Without both
+    of the first two, or without a decoder, the text is judged. Raises ValueError for a pattern that `pattern_fault`
+    refuses.
+    """
+    if options.form == "regex":
+        # The beginning that the prompt already holds belongs to the form.
+        text = (THINK if response.opened else "") + SPECIAL_TOKEN.sub("", response.text)
+        fault = matches(options.pattern, text, options.pattern_milliseconds)
+        return Score(0.0 if fault else 1.0, "scored", fault)
+    form: Form = options.form
+    if decoder is not None and THINK in tag_ids and THINK_END in tag_ids:
+        pieces = pieces_of_ids(response.ids, form, tag_ids, decoder)
+    else:
+        pieces = pieces_of_text(response.text, form)
+    if response.opened:
+        pieces = [THINK, *pieces]
+    fault = form_fault(pieces, form)
+    if not fault:
+        return Score(1.0, "scored")
+    return Score(soft_share(pieces, form) if options.strictness == "soft" else 0.0, "scored", fault)
+
+
+def pieces_of_ids(ids: Sequence[int], form: Form, tag_ids: Mapping[str, int], decoder: Decoder) -> list[str]:
+    """The tags of a completion in their order, and `content` wherever there is any between them."""
+    tags = {tag_ids[tag]: tag for tag in TAGS[form] if tag in tag_ids}
+    spelled = any(tag not in tag_ids for tag in TAGS[form])
+    pieces: list[str] = []
+    run: list[int] = []
+    for token in (*ids, None):
+        if token is not None and token not in tags:
+            run.append(token)
+            continue
+        if run:
+            pieces += _pieces_of_run(run, form, spelled, decoder)
+        run = []
+        if token is not None:
+            pieces.append(tags[token])
+    return pieces
+
+
+def pieces_of_text(text: str, form: Form) -> list[str]:
+    """As `pieces_of_ids`. What is a special token is told by its look: `<|name|>`, `<s>`, `</s>`, `<pad>`."""
+    pieces = []
+    for part in _SPLIT[form].split(text):
+        if part in TAGS[form]:
+            pieces.append(part)
+        elif SPECIAL_TOKEN.sub("", part).strip():
+            pieces.append(CONTENT)
+    return pieces
+
+
+def form_fault(pieces: Sequence[str], form: Form) -> str:
+    """What is wrong with the order of the pieces; empty where nothing is."""
+    pairs = [(THINK, THINK_END)] + [(ANSWER, ANSWER_END)] * (form == "think_answer")
+    for tag in (tag for pair in pairs for tag in pair):
+        if (count := pieces.count(tag)) != 1:
+            return f"no {tag}" if count == 0 else f"{count} times {tag}"
+    distances = [(pieces.index(closing) - pieces.index(opening), opening, closing) for opening, closing in pairs]
+    for distance, opening, closing in distances:
+        if distance < 0:
+            return f"{closing} before {opening}"
+    if pieces[0] == CONTENT:
+        return f"text before {THINK}"
+    for distance, opening, closing in distances:
+        if distance == 1:
+            return f"nothing between {opening} and {closing}"
+    if form == "think":
+        return f"no answer after {THINK_END}" if pieces[-1] == THINK_END else ""
+    if tuple(pieces) == _REASONING + _ANSWER:
+        return ""
+    if pieces.index(ANSWER) < pieces.index(THINK_END):
+        return f"{ANSWER} before {THINK_END}"
+    return f"text behind {ANSWER_END}" if pieces[-1] == CONTENT else f"text between {THINK_END} and {ANSWER}"
+
+
+def soft_share(pieces: Sequence[str], form: Form) -> float:
+    """The quarters that are paid for a form that is not wholly kept; see the top of the module."""
+    if _repeated_or_empty(pieces, form):
+        return 0.0
+    if form == "think":
+        opened, closed = THINK in pieces, THINK_END in pieces
+        kept = (
+            opened and CONTENT in pieces[pieces.index(THINK) + 1 :][:1],
+            opened and CONTENT in pieces[pieces.index(THINK) + 1 :][:1] and pieces[0] == THINK,
+            closed and CONTENT in pieces[: pieces.index(THINK_END)],
+            closed and CONTENT in pieces[: pieces.index(THINK_END)] and pieces[-1] == CONTENT,
+        )
+        return sum(kept) / 4
+    reasoning, answer = _place(pieces, _REASONING), _place(pieces, _ANSWER)
+    if reasoning < 0 or answer < 0:
+        return (int(reasoning >= 0) + int(answer >= 0)) / 4
+    return (2 + int(reasoning < answer) + int(pieces.count(CONTENT) == 2)) / 4
+
+
+def _pieces_of_run(run: list[int], form: Form, spelled: bool, decoder: Decoder) -> list[str]:
+    """What stands between two tags that are single tokens."""
+    if spelled:
+        text = decoder.decode(run, skip_special_tokens=False)
+        # The single tokens have been taken out: a spelled <think> in here is text, as it is for the model.
+        pieces = [CONTENT if piece in (THINK, THINK_END) else piece for piece in pieces_of_text(text, form)]
+        if any(piece != CONTENT for piece in pieces):
+            return [piece for i, piece in enumerate(pieces) if piece != CONTENT or pieces[i - 1 : i] != [CONTENT]]
+    return [CONTENT] if decoder.decode(run, skip_special_tokens=True).strip() else []
+
+
+def _repeated_or_empty(pieces: Sequence[str], form: Form) -> bool:
+    tags = TAGS[form]
+    if any(pieces.count(tag) > 1 for tag in tags):
+        return True
+    for opening, closing in zip(tags[::2], tags[1::2], strict=True):
+        if opening in pieces and closing in pieces and pieces.index(closing) <= pieces.index(opening) + 1:
+            return True
+    return False
+
+
+def _place(pieces: Sequence[str], pair: tuple[str, ...]) -> int:
+    """Where a tag, its content and its closing tag stand next to each other; -1 for nowhere."""
+    return next((i for i in range(len(pieces) - 2) if tuple(pieces[i : i + 3]) == pair), -1)

@@ -1,0 +1,142 @@
+"""Reward functions of the user's own: each runs in worker processes that are killed when it takes too long."""
+
+import math
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from typing import Any
+
+from groupwise.closing import Closing
+from groupwise.errors import DataError
+from groupwise.grading.functions.samples import SampleInput
+from groupwise.grading.reward_options import FunctionOptions
+from groupwise.grading.workers import Failure, Result, WorkerPool
+
+_SHOWN_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScore:
+    """What a function says of one completion: `value`, or why there is none; the value is NaN then.
+
+    Kinds of failure besides those of a worker process: `bad_type`, `not_finite`, `wrong_length`.
+    """
+
+    problem_id: str
+    value: float
+    failure: Failure | None = None
+
+    def describe(self, name: str) -> str:
+        """The failure in one line, for people; `name` is that of the component."""
+        if self.failure is None:
+            return f"{name}: problem {self.problem_id}: {self.value:g}"
+        return f"{name}: problem {self.problem_id}: {self.failure.kind}: {self.failure.message}"
+
+
+class RewardFunction(Closing):
+    """A reward function, ready to be called; close it, or use it as a context manager.
+
+    name: of its component. workers: processes, and so the calls at one time. The function is loaded in them, never in
+    this process, with the current directory on the import path.
+    """
+
+    def __init__(self, name: str, options: FunctionOptions, *, workers: int = 2) -> None:
+        self.name = name
+        self.options = options
+        self._pool = WorkerPool(
+            "groupwise.grading.functions.function_worker:load",
+            workers=workers,
+            timeout_seconds=options.timeout_seconds,
+            memory_mb=options.memory_mb,
+            retries=options.retries,
+            init={"path": options.path, "call": options.call},
+            paths=[os.getcwd(), *(path for path in sys.path if path)],
+            output_bytes=_SHOWN_BYTES,
+        )
+
+    def submit(self, samples: Sequence[SampleInput]) -> Future[list[FunctionScore]]:
+        """Judge the completions of one problem: one score for each, in their order. Failures are part of the scores."""
+        scores: Future[list[FunctionScore]] = Future()
+        scores.set_running_or_notify_cancel()
+        calls = [samples] if self.options.call == "batch" else [[sample] for sample in samples]
+        calls = [call for call in calls if call]
+        futures = [self._pool.submit([_told(sample) for sample in call]) for call in calls]
+        missing = len(futures)
+        lock = threading.Lock()
+
+        def arrived(_: Future[Result]) -> None:
+            nonlocal missing
+            with lock:
+                missing -= 1
+                done = missing == 0
+            if not done:
+                return
+            try:
+                pairs = zip(calls, futures, strict=True)
+                scores.set_result([score for call, future in pairs for score in _scores(call, future)])
+            except Exception as error:  # Nobody may wait for ever for an answer.
+                scores.set_exception(error)
+
+        if not futures:
+            scores.set_result([])
+        for future in futures:
+            future.add_done_callback(arrived)
+        return scores
+
+    def dry_run(self, samples: Sequence[SampleInput]) -> list[FunctionScore]:
+        """Judge completions before training. Raises DataError where the function cannot be loaded or fails."""
+        scores = self.submit(samples).result()
+        for score in scores:
+            if score.failure is not None:
+                raise DataError(self._complaint(score.problem_id, score.failure, len(samples)))
+        return scores
+
+    def close(self) -> None:
+        """End its processes."""
+        self._pool.close()
+
+    def _complaint(self, problem_id: str, failure: Failure, count: int) -> str:
+        printed = f"\nIt printed:\n{failure.output}" if failure.output else ""
+        head = f"reward function {self.name!r} ({self.options.path})"
+        if failure.kind == "not_started":
+            return f"{head} cannot be loaded: {failure.message}{printed}"
+        expected = "a finite number" if self.options.call == "sample" else f"a list of {count} finite numbers"
+        return (
+            f"{head} failed on a dry run, on problem {problem_id}: {failure.kind}: {failure.message}. "
+            f"Expected was {expected} within {self.options.timeout_seconds:g} s and "
+            f"{self.options.memory_mb} MB. Mend the function, or its options under rewards.functions.{self.name}"
+            f"{printed}"
+        )
+
+
+def _told(sample: SampleInput) -> dict[str, Any]:
+    return {
+        "ids": list(sample.ids),
+        "raw_text": sample.raw_text,
+        "text": sample.text,
+        "row": dict(sample.row),
+        "finish_reason": sample.finish_reason,
+    }
+
+
+def _scores(samples: Sequence[SampleInput], future: Future[Result]) -> list[FunctionScore]:
+    try:
+        result = future.result()
+    except CancelledError:
+        result = Result(failure=Failure("closed", "the pool of worker processes was closed"))
+    failure = result.failure
+    if failure is None:
+        values: list[Any] = result.value
+    elif failure.data is not None:
+        values = failure.data
+    else:
+        return [FunctionScore(sample.problem_id, math.nan, failure) for sample in samples]
+    return [
+        FunctionScore(sample.problem_id, value)
+        if isinstance(value, float)
+        else FunctionScore(sample.problem_id, math.nan, Failure(value[0], value[1], failure.output if failure else ""))
+        for sample, value in zip(samples, values, strict=True)
+    ]

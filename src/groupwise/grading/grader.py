@@ -1,0 +1,159 @@
+"""From completions to rewards by component: the place where the engine's ids meet the reward functions."""
+
+import copy
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerBase
+
+from groupwise.config import TrainConfig
+from groupwise.grading.form import score_forms
+from groupwise.grading.graded_group import GradedGroup, correctness_score, graded_group
+from groupwise.grading.grader_pool import Judges
+from groupwise.grading.records import Response, Score, Verdict
+from groupwise.grading.reward_options import RewardOptions
+from groupwise.grading.totals import ALWAYS, CORRECTNESS, component_names
+from groupwise.model.prompt import Prompt
+from groupwise.problem import Problem
+from groupwise.rollout.engine import Completion
+
+
+@dataclass(frozen=True)
+class PendingGroup:
+    """A group whose rewards may still be worked on in other processes.
+
+    verdicts_G: of the grader of answers or programs; functions: scores over G by name.
+    """
+
+    position: int
+    problem: Problem
+    prompt: Prompt
+    completions: tuple[Completion, ...]
+    responses_G: tuple[Response, ...]
+    verdicts_G: tuple[Future[Verdict] | Verdict, ...] | None
+    functions: dict[str, Future[list[Score]]]
+
+
+class Grader:
+    """Grades completions as the configuration says. Its workers are those of `judges`, which the caller closes."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        think_ids: tuple[int, int] | None,
+        judges: Judges,
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
+        self._judges = judges
+        self.names_K = component_names(list(config.reward_tables().values()))
+
+    def for_measuring(self) -> "Grader":
+        """The same grader for what a measurement reads, correctness and format: other reward functions are not called.
+
+        A failure leaves the group out, and never ends the run.
+        """
+        config = self._config
+        domains = {
+            name: domain.model_copy(update={"rewards": _measured(config.rewards_of(name))})
+            for name, domain in config.domains.items()
+        }
+        grading = config.grading.model_copy(update={"on_error": "drop_group"})
+        measured = {"rewards": _measured(config.rewards), "domains": domains, "grading": grading}
+        grader = copy.copy(self)
+        grader._config = config.model_copy(update=measured)
+        grader.names_K = component_names(list(grader._config.reward_tables().values()))
+        return grader
+
+    def grade(
+        self,
+        position: int,
+        problem: Problem,
+        prompt: Prompt,
+        completions: Sequence[Completion],
+        stop_ids: Sequence[int],
+    ) -> GradedGroup:
+        """Grade the completions of one problem, and wait for it."""
+        return self.result(self.submit(position, problem, prompt, completions, stop_ids))
+
+    def submit(
+        self,
+        position: int,
+        problem: Problem,
+        prompt: Prompt,
+        completions: Sequence[Completion],
+        stop_ids: Sequence[int],
+    ) -> PendingGroup:
+        """Begin to grade: what is slow is begun in other processes."""
+        options = self._config.rewards_of(problem.domain)
+        responses, clean_texts = [], []
+        for completion in completions:
+            ids = [int(token) for token in completion.ids]
+            # The stop token ends the answer without being part of it; every other special token stays visible.
+            content = ids[:-1] if ids and ids[-1] in stop_ids else ids
+            text = self._tokenizer.decode(content, skip_special_tokens=False)
+            truncated = completion.finish_reason == "length"
+            responses.append(Response(tuple(content), text, truncated, prompt.opened))
+            clean_texts.append(self._tokenizer.decode(content, skip_special_tokens=True))
+        verdicts = None
+        if options.correctness.grader not in options.functions:
+            verdicts = tuple(self._judges.verdict(problem, response, options.correctness) for response in responses)
+        return PendingGroup(
+            position=position,
+            problem=problem,
+            prompt=prompt,
+            completions=tuple(completions),
+            responses_G=tuple(responses),
+            verdicts_G=verdicts,
+            functions={
+                name: self._judges.function(name, options.functions[name], problem, responses, clean_texts)
+                for name in options.functions
+            },
+        )
+
+    def result(self, pending: PendingGroup) -> GradedGroup:
+        """The graded group, once all its rewards are there.
+
+        Raises:
+            GradingError: if a reward could not judge and is to stop the run then.
+        """
+        options = self._config.rewards_of(pending.problem.domain)
+        responses = pending.responses_G
+        columns: dict[str, list[Score]] = {name: scores.result() for name, scores in pending.functions.items()}
+        verdicts: tuple[Verdict | None, ...] = (None,) * len(responses)
+        if pending.verdicts_G is None:
+            columns[CORRECTNESS] = columns[options.correctness.grader]
+        else:
+            verdicts = tuple(v.result() if isinstance(v, Future) else v for v in pending.verdicts_G)
+            columns[CORRECTNESS] = [correctness_score(v, options.correctness) for v in verdicts if v is not None]
+        tokens_G = [len(completion.ids) for completion in pending.completions]
+        correctness_G = [score.value for score in columns[CORRECTNESS]]
+        longest = self._config.sampling.max_new_tokens
+        columns |= score_forms(responses, tokens_G, correctness_G, options, longest, self._tag_ids, self._tokenizer)
+        return graded_group(
+            position=pending.position,
+            problem=pending.problem,
+            prompt=pending.prompt,
+            completions=pending.completions,
+            texts_G=tuple(response.text for response in responses),
+            verdicts_G=verdicts,
+            columns={name: columns.get(name, [OFF] * len(responses)) for name in self.names_K},
+            config=self._config,
+        )
+
+
+def _measured(options: RewardOptions) -> RewardOptions:
+    functions = {
+        name: function.model_copy(update={"on_error": "drop_group"})
+        for name, function in options.functions.items()
+        if name == options.correctness.grader
+    }
+    form = options.format.model_copy(update={"weight": 0.0, "when": ALWAYS})
+    return RewardOptions(correctness=options.correctness, format=form, functions=functions)
+
+
+# Of a component that the domain of the problem does not use.
+OFF = Score(0.0, "scored")

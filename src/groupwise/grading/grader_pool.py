@@ -1,0 +1,229 @@
+"""Who judges answers and programs, and the reward functions of the user's own: workers beside the trainer."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Literal
+
+from groupwise.closing import Closing
+from groupwise.code_tests import CodeTests
+from groupwise.config import TrainConfig
+from groupwise.errors import DataError
+from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.functions.functions import FunctionScore, RewardFunction
+from groupwise.grading.functions.samples import SampleInput, row_of
+from groupwise.grading.gym_scorer import GymScorer, grade_literal
+from groupwise.grading.math.extract import extract
+from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_verify import SecondGrader
+from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.records import Response, Score, Verdict
+from groupwise.grading.reward_options import CodeOptions, CorrectnessOptions, FunctionOptions
+from groupwise.grading.sandbox.open import open_sandbox
+from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.problem import Problem
+
+GraderKind = Literal["maths", "number", "code", "literal", "scorer", "function"]
+
+
+class Judges(Closing):
+    """The graders that a configuration needs. Workers start when they are first asked, and end with `close`."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config = config
+        self._workers = config.grading.workers or os.cpu_count() or 1
+        self._open = ExitStack()
+        self._functions: dict[tuple[object, ...], RewardFunction] = {}
+        self._sandbox: Sandbox | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._second: SecondGrader | None = None
+        self._scorer: GymScorer | None = None
+
+    @property
+    def sandbox_name(self) -> str:
+        """The sandbox that is in use; empty for none."""
+        return self._sandbox.name if self._sandbox is not None else ""
+
+    def check(self, problems: Sequence[Problem], encode: Callable[[str], list[int]]) -> list[str]:
+        """Open everything that these problems need, and call every reward function once; remarks for people.
+
+        Raises:
+            DataError: if no sandbox works, a package is missing, or a reward function fails.
+        """
+        remarks: list[str] = []
+        for domain in sorted({problem.domain for problem in problems}):
+            options = self._config.rewards_of(domain)
+            of_domain = [problem for problem in problems if problem.domain == domain]
+            kinds = {kind_of(problem, options.correctness) for problem in of_domain}
+            if "code" in kinds:
+                if missing := next(
+                    (p for p in of_domain if options.correctness.grader == "code" and not p.tests), None
+                ):
+                    raise DataError(f"{missing.source or missing.id}: the grader is 'code', and it has no tests")
+                remarks += _about(self._code_sandbox(), f"programs of the domain {domain}")
+            if "scorer" in kinds:
+                self._gym_scorer()
+                remarks += _about(self._code_sandbox(), f"the scorers of the domain {domain}")
+            if options.correctness.second_grader != "none" and "maths" in kinds:
+                remarks.append(f"answers that stay undecided are asked of math-verify {self._second_grader().where}")
+            for name, function in options.functions.items():
+                self._function(name, function).dry_run(dry_samples(of_domain[0], self._samples, encode))
+                remarks.append(f"reward function {name} ({function.path}) passed a dry run on {of_domain[0].id}")
+        return list(dict.fromkeys(remarks))
+
+    def verdict(self, problem: Problem, response: Response, options: CorrectnessOptions) -> Future[Verdict] | Verdict:
+        """What the problem's grader says of a response, at once or later."""
+        match kind_of(problem, options):
+            case "code":
+                if problem.tests is None:
+                    return Verdict("gold_bad", float("nan"), detail="the problem has no tests")
+                sandbox = self._code_sandbox()
+                if self._threads is None:
+                    raise RuntimeError("the judges are closed")
+                return self._threads.submit(judge_program, response, problem.tests, sandbox, options.code)
+            case "literal" | "scorer" as kind:
+                answer = extract(response, options.maths.answer)
+                if not answer.answer:
+                    return Verdict("no_answer", 0.0, method=kind, detail=answer.reason)
+                if kind == "literal":
+                    return grade_literal(answer.answer, problem.answer)
+                return self._gym_scorer().submit(problem, answer.answer)
+            case kind:
+                policy = written_number(options.maths) if kind == "number" else options.maths
+                verdict = grade(response, problem.answer, policy)
+                if verdict.status == "undecided" and options.second_grader == "math_verify":
+                    return self._second_grader().submit(verdict.extracted, problem.answer)
+                return verdict
+
+    def function(
+        self,
+        name: str,
+        options: FunctionOptions,
+        problem: Problem,
+        responses_G: Sequence[Response],
+        clean_texts_G: Sequence[str],
+    ) -> "Future[list[Score]]":
+        """The scores of a reward function, over G."""
+        row = row_of(problem)
+        samples = [
+            SampleInput(
+                problem_id=problem.id,
+                ids=response.ids,
+                raw_text=response.text,
+                text=text,
+                finish_reason="length" if response.truncated else "stop",
+                row=row,
+            )
+            for response, text in zip(responses_G, clean_texts_G, strict=True)
+        ]
+        scores: Future[list[Score]] = Future()
+        told = self._function(name, options).submit(samples)
+        told.add_done_callback(lambda done: scores.set_result([_score(score) for score in done.result()]))
+        return scores
+
+    def close(self) -> None:
+        """End all workers."""
+        self._open.close()
+        self._functions.clear()
+        self._sandbox = self._threads = self._second = self._scorer = None
+
+    @property
+    def _samples(self) -> int:
+        return self._config.batch.samples_per_prompt
+
+    def _function(self, name: str, options: FunctionOptions) -> RewardFunction:
+        # Domains may differ in weight, condition and what a failure does, and still share the processes.
+        key = (name, options.path, options.call, options.timeout_seconds, options.retries, options.memory_mb)
+        if key not in self._functions:
+            self._functions[key] = self._open.enter_context(RewardFunction(name, options, workers=self._workers))
+        return self._functions[key]
+
+    def _code_sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            parallel = self._config.sandbox.parallel or os.cpu_count() or 1
+            threads = ThreadPoolExecutor(parallel, thread_name_prefix="code")
+            # Closed in reverse: nothing new begins, what runs is killed, and then its threads are at their end.
+            self._open.callback(threads.shutdown, wait=True)
+            self._sandbox = self._open.enter_context(open_sandbox(self._config.sandbox))
+            self._open.callback(threads.shutdown, wait=False, cancel_futures=True)
+            self._threads = threads
+        return self._sandbox
+
+    def _second_grader(self) -> SecondGrader:
+        if self._second is None:
+            try:
+                sandbox: Sandbox | None = self._code_sandbox()
+            except DataError:
+                sandbox = None
+            seconds = self._config.grading.second_grader_seconds
+            self._second = self._open.enter_context(
+                SecondGrader(workers=self._workers, timeout_seconds=seconds, sandbox=sandbox)
+            )
+        return self._second
+
+    def _gym_scorer(self) -> GymScorer:
+        if self._scorer is None:
+            self._scorer = self._open.enter_context(GymScorer(self._code_sandbox(), workers=self._workers))
+        return self._scorer
+
+
+def kind_of(problem: Problem, options: CorrectnessOptions) -> GraderKind:
+    """Which grader judges a problem."""
+    match options.grader:
+        case "maths":
+            return "maths"
+        case "code":
+            return "code"
+        case "auto":
+            if problem.tests is not None:
+                return "code"
+            return problem.judge or "maths"
+        case _:
+            return "function"
+
+
+@functools.lru_cache(maxsize=32)
+def written_number(policy: MathsPolicy) -> MathsPolicy:
+    """The same policy where the question is itself a computation: only a written number answers it."""
+    return policy.model_copy(update={"unevaluated": "wrong", "unreduced": "wrong"})
+
+
+def judge_program(response: Response, tests: CodeTests, sandbox: Sandbox, options: CodeOptions) -> Verdict:
+    """`grade_code`, whose own faults are an error of the grader and not the end of the run."""
+    try:
+        return grade_code(response, tests, sandbox, options)
+    except Exception as error:
+        return Verdict("error", float("nan"), method="code", detail=f"{type(error).__name__}: {error}")
+
+
+def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]]) -> list[SampleInput]:
+    """Completions as a model might write them: a good one, one without the form, an empty one, one cut off."""
+    texts = [f"<think>So it is this.</think>\n\\boxed{{{problem.answer}}}", problem.answer, "", "<think>So it is"]
+    row = row_of(problem)
+    return [
+        SampleInput(
+            problem_id=problem.id,
+            ids=tuple(encode(text)),
+            raw_text=text,
+            text=text,
+            finish_reason="length" if index % len(texts) == 3 else "stop",
+            row=row,
+        )
+        for index, text in enumerate((texts * count)[: max(count, 1)])
+    ]
+
+
+def _score(told: FunctionScore) -> Score:
+    if told.failure is None:
+        return Score(told.value, "scored")
+    return Score(float("nan"), "error", f"{told.failure.kind}: {told.failure.message}")
+
+
+def _about(sandbox: Sandbox, what: str) -> list[str]:
+    if sandbox.unsafe:
+        return [
+            f"warning: {what} run WITHOUT a sandbox (sandbox.backend=none): they can read, write and connect as you can"
+        ]
+    return [f"{what} run in the sandbox {sandbox.name}"]

@@ -1,0 +1,284 @@
+"""Exact values: rational numbers, and rational functions modulo a prime."""
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from hashlib import blake2b
+
+from groupwise.grading.math.bounds import (
+    MAX_BITS,
+    MAX_DIGITS,
+    MAX_FACTORIAL,
+    Budget,
+    OutOfBoundsError,
+    UndefinedError,
+)
+from groupwise.grading.math.tree import Const, Node, Num, Op, Var
+
+# A prime that is 1 modulo 4, so that -1 has a square root: exact arithmetic with i.
+PRIME = 2**127 - 39
+IMAGINARY = 155782814877520920072798144727220504337
+
+_MAX_ROOT_BITS = 4_000
+
+
+def bits_of(value: Fraction) -> int:
+    """Bits of the numerator and the denominator."""
+    return value.numerator.bit_length() + value.denominator.bit_length()
+
+
+def exact(node: Node, budget: Budget) -> Fraction | None:
+    """The value of a rational number; None for anything else.
+
+    Raises OutOfBoundsError before anything large is computed, and UndefinedError for what has no value.
+    """
+    budget.spend(2)
+    if isinstance(node, Num):
+        budget.spend_bits(bits_of(node.value))
+        return node.value
+    if not isinstance(node, Op):
+        return None
+    values: list[Fraction] = []
+    for argument in node.args:
+        value = exact(argument, budget)
+        if value is None:
+            return None
+        values.append(value)
+    operation = _OPERATIONS.get(node.name)
+    return None if operation is None else operation(values, budget)
+
+
+def _add(values: list[Fraction], budget: Budget) -> Fraction:
+    total = values[0]
+    for value in values[1:]:
+        budget.spend_bits(bits_of(total) + bits_of(value))
+        total += value
+    return total
+
+
+def _multiply(values: list[Fraction], budget: Budget) -> Fraction:
+    total = values[0]
+    for value in values[1:]:
+        budget.spend_bits(bits_of(total) + bits_of(value))
+        total *= value
+    return total
+
+
+def _divide(values: list[Fraction], budget: Budget) -> Fraction:
+    if not values[1]:
+        raise UndefinedError("division by zero")
+    budget.spend_bits(bits_of(values[0]) + bits_of(values[1]))
+    return values[0] / values[1]
+
+
+def _power(values: list[Fraction], budget: Budget) -> Fraction | None:
+    base, exponent = values
+    if exponent.denominator != 1:
+        if base < 0 or exponent.denominator > 64:
+            return None
+        root = exact_root(base, exponent.denominator)
+        return None if root is None else _power([root, Fraction(exponent.numerator)], budget)
+    if base in (0, 1, -1):
+        if not base and exponent <= 0:
+            if exponent < 0:
+                raise UndefinedError("division by zero")
+            return Fraction(1)
+        return base if exponent.numerator % 2 or base >= 0 else Fraction(1)
+    if abs(exponent) > MAX_BITS or abs(exponent.numerator) * (bits_of(base) - 1) > 2 * MAX_BITS:
+        raise OutOfBoundsError(f"a power of more than {MAX_DIGITS} digits")
+    budget.spend_bits(min(MAX_BITS, abs(exponent.numerator) * bits_of(base)))
+    return base**exponent.numerator
+
+
+def _root(values: list[Fraction], budget: Budget) -> Fraction | None:
+    radicand, degree = values
+    if degree.denominator != 1 or not 1 <= degree <= 64:
+        return None
+    sign = 1
+    if radicand < 0:
+        if degree.numerator % 2 == 0:
+            return None
+        sign = -1
+    root = exact_root(abs(radicand), degree.numerator)
+    budget.spend(20)
+    return None if root is None else sign * root
+
+
+def exact_root(value: Fraction, degree: int) -> Fraction | None:
+    """The root of a non-negative rational where it is rational."""
+    if bits_of(value) > _MAX_ROOT_BITS:
+        return None
+    above, below = _integer_root(value.numerator, degree), _integer_root(value.denominator, degree)
+    return None if above is None or below is None else Fraction(above, below)
+
+
+def _integer_root(value: int, degree: int) -> int | None:
+    if degree == 2:
+        root = math.isqrt(value)
+        return root if root * root == value else None
+    if value < 2 or degree == 1:
+        return value
+    if value.bit_length() <= degree:
+        return None
+    low, high = 1, 1 << (value.bit_length() // degree + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle**degree <= value:
+            low = middle
+        else:
+            high = middle - 1
+    return low if low**degree == value else None
+
+
+def _factorial(values: list[Fraction], budget: Budget) -> Fraction:
+    value = values[0]
+    if value.denominator != 1 or value < 0:
+        raise UndefinedError("a factorial of what is no natural number")
+    if value > MAX_FACTORIAL:
+        raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
+    n = value.numerator
+    budget.spend_bits(n * n.bit_length())
+    return Fraction(math.factorial(n))
+
+
+def _double_factorial(values: list[Fraction], budget: Budget) -> Fraction:
+    value = values[0]
+    if value.denominator != 1 or value < 0:
+        raise UndefinedError("a factorial of what is no natural number")
+    if value > MAX_FACTORIAL:
+        raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
+    budget.spend_bits(value.numerator * value.numerator.bit_length())
+    return Fraction(math.prod(range(value.numerator, 0, -2)))
+
+
+def _binomial(values: list[Fraction], budget: Budget) -> Fraction:
+    n, k = values
+    if n.denominator != 1 or k.denominator != 1 or n < 0:
+        raise UndefinedError("a binomial of what is no natural number")
+    if k < 0 or k > n:
+        return Fraction(0)
+    k = min(k, n - k)
+    if k > MAX_FACTORIAL or k.numerator * n.numerator.bit_length() > MAX_BITS:
+        raise OutOfBoundsError(f"a binomial of more than {MAX_DIGITS} digits")
+    budget.spend_bits(k.numerator * n.numerator.bit_length())
+    return Fraction(math.comb(n.numerator, k.numerator))
+
+
+def _integers(values: list[Fraction]) -> list[int]:
+    if any(value.denominator != 1 for value in values):
+        raise UndefinedError("a divisor of what is no integer")
+    return [value.numerator for value in values]
+
+
+def _mod(values: list[Fraction], budget: Budget) -> Fraction:
+    if not values[1]:
+        raise UndefinedError("division by zero")
+    budget.spend_bits(bits_of(values[0]) + bits_of(values[1]))
+    return values[0] % values[1]
+
+
+_OPERATIONS: dict[str, Callable[[list[Fraction], Budget], Fraction | None]] = {
+    "add": _add,
+    "mul": _multiply,
+    "div": _divide,
+    "neg": lambda values, _: -values[0],
+    "percent": lambda values, budget: _divide([values[0], Fraction(100)], budget),
+    "pow": _power,
+    "root": _root,
+    "sqrt": lambda values, budget: _root([values[0], Fraction(2)], budget),
+    "factorial": _factorial,
+    "double_factorial": _double_factorial,
+    "binomial": _binomial,
+    "abs": lambda values, _: abs(values[0]),
+    "floor": lambda values, _: Fraction(math.floor(values[0])),
+    "ceil": lambda values, _: Fraction(math.ceil(values[0])),
+    "max": lambda values, _: max(values),
+    "min": lambda values, _: min(values),
+    "gcd": lambda values, _: Fraction(math.gcd(*_integers(values))),
+    "lcm": lambda values, budget: Fraction(_lcm(_integers(values), budget)),
+    "mod": _mod,
+}
+
+
+def _lcm(values: list[int], budget: Budget) -> int:
+    total = 1
+    for value in values:
+        budget.spend_bits(total.bit_length() + value.bit_length())
+        total = math.lcm(total, value)
+    return total
+
+
+def residue(name: str, point: int) -> int:
+    """A fixed value of a variable at a point, modulo the prime."""
+    return int.from_bytes(blake2b(f"{point}:{name}".encode(), digest_size=16).digest(), "big") % PRIME
+
+
+def modular(node: Node, point: int, budget: Budget, given: Mapping[str, int] | None = None) -> int | None:
+    """The value modulo the prime at a fixed point; None for what is no rational function over the Gaussian rationals.
+
+    Two different rational functions of degree d agree at a random point with a chance of at most d / 2^126
+    (Schwartz-Zippel). pi and e are transcendental, and stand for variables. Raises UndefinedError at a pole.
+    """
+    budget.spend(2)
+    if isinstance(node, Num):
+        budget.spend_bits(bits_of(node.value))
+        value = node.value
+        return (
+            value.numerator % PRIME * _inverse(value.denominator) % PRIME if value.denominator > 1 else value.numerator
+        )
+    if isinstance(node, Var | Const):
+        if isinstance(node, Const) and node.name not in ("pi", "e"):
+            return IMAGINARY if node.name == "i" else None
+        return given[node.name] if given and node.name in given else residue(node.name, point)
+    if not isinstance(node, Op):
+        return None
+    if node.name == "pow":
+        return _modular_power(node, point, budget, given)
+    if node.name not in _MODULAR:
+        value_exact = exact(node, budget)
+        return None if value_exact is None else modular(Num(value_exact), point, budget)
+    values: list[int] = []
+    for argument in node.args:
+        part = modular(argument, point, budget, given)
+        if part is None:
+            return None
+        values.append(part)
+    if node.name == "add":
+        return sum(values) % PRIME
+    if node.name == "mul":
+        return math.prod(values) % PRIME if len(values) < 8 else _product(values)
+    if node.name == "div":
+        return values[0] * _inverse(values[1]) % PRIME
+    return -values[0] % PRIME if node.name == "neg" else values[0] * _inverse(100) % PRIME
+
+
+_MODULAR = frozenset(("add", "mul", "div", "neg", "percent"))
+
+
+def _product(values: list[int]) -> int:
+    total = 1
+    for value in values:
+        total = total * value % PRIME
+    return total
+
+
+def _modular_power(node: Op, point: int, budget: Budget, given: Mapping[str, int] | None) -> int | None:
+    exponent = exact(node.args[1], budget)
+    if exponent is None:
+        return None
+    if exponent.denominator != 1:
+        value = exact(node, budget)
+        return None if value is None else modular(Num(value), point, budget)
+    if bits_of(exponent) > 64:
+        raise OutOfBoundsError("a power of more than 64 bits")
+    base = modular(node.args[0], point, budget, given)
+    if base is None:
+        return None
+    budget.spend(10)
+    return pow(base if exponent >= 0 else _inverse(base), abs(exponent.numerator), PRIME)
+
+
+def _inverse(value: int) -> int:
+    if not value % PRIME:
+        raise UndefinedError("division by zero")
+    return pow(value, -1, PRIME)

@@ -1,0 +1,191 @@
+"""Whether the answer of a response is the reference answer."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from time import perf_counter
+from typing import NamedTuple
+
+from groupwise.grading.math.bounds import MAX_CHARACTERS, OutOfBoundsError, ParseError, UndefinedError
+from groupwise.grading.math.characters import single_spaced
+from groupwise.grading.math.compare import Comparison
+from groupwise.grading.math.evaluated import is_number
+from groupwise.grading.math.extract import Extraction, extract, unwrapped_gold
+from groupwise.grading.math.lexer import UnitLetters
+from groupwise.grading.math.parser import parse
+from groupwise.grading.math.plain import Plain, plain_number
+from groupwise.grading.math.policy import AnswerMode, MathsPolicy
+from groupwise.grading.math.spelling import canonical, stripped
+from groupwise.grading.math.tree import Based, Node, Num, Quantity, Text, contains
+from groupwise.grading.math.words import is_prose, option_of, plain_words
+from groupwise.grading.records import Response, Status, Verdict
+
+# Two letters are a product, in which case counts, save for the word no.
+_WORDS = re.compile(r"[A-Za-z][A-Za-z' ]{2,}|[Nn]o")
+_LETTER_UNIT = re.compile(r"\d\}?(?:\s|~|\\[,;: ])+(?:[mgshlLNJWVK](?![A-Za-z])|\\Omega)")
+_TIGHT_UNIT = re.compile(r"\d(?:[mgshlLNJWVK](?![A-Za-z])|\\Omega)")
+_MAX_SHOWN = 200
+_TOO_LONG = f"more than {MAX_CHARACTERS} characters"
+_COPIES = {"gsm8k": "#### %s", "answer_tag": "<answer>%s</answer>", "last_number": "%s"}
+_CHOICES = frozenset(("max", "min"))
+
+DEFAULT_POLICY = MathsPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """An answer in all its readings. node: None where it is no mathematics; fault: why, out_of_bounds: too large."""
+
+    text: str
+    plain: Plain | None
+    option: str = ""
+    words: str = ""
+    node: Node | None = None
+    fault: str = ""
+    out_of_bounds: bool = False
+
+
+class Judgement(NamedTuple):
+    """What comparing two answers says; the fields are those of a Verdict."""
+
+    status: Status
+    method: str = ""
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+
+
+def grade(response: Response | str, gold: str, policy: MathsPolicy = DEFAULT_POLICY) -> Verdict:
+    """The verdict on a response, given the reference answer.
+
+    `correct`, `wrong`, `no_answer`, `gold_bad` where no response could match, and `undecided` where comparing would
+    take more than one grading may cost. Never raises, and never evaluates the text as a program. flags: those of an
+    Extraction, and `unevaluated` for a right number that is given as a choice of others, as max(5, 6, 7).
+    """
+    started = perf_counter()
+    found = Extraction("")
+    try:
+        fault = gold_fault(gold, policy)
+        if fault:
+            judged = Judgement("gold_bad", detail=fault)
+        else:
+            found = extract(Response((), response) if isinstance(response, str) else response, policy.answer)
+            judged = same_answer(found.answer, gold, policy) if found.answer else _no_answer(found)
+    except Exception as error:  # A run goes on, and the verdict says that the grader failed, not the response.
+        judged = Judgement("error", detail=f"a fault of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
+    answer = found.answer
+    shown = answer if len(answer) <= _MAX_SHOWN else answer[:_MAX_SHOWN] + "…"
+    score = float("nan") if judged.status in ("gold_bad", "error") else float(judged.status == "correct")
+    milliseconds = 1000 * (perf_counter() - started)
+    return Verdict(judged.status, score, shown, judged.method, milliseconds, judged.detail, found.flags + judged.flags)
+
+
+def _no_answer(found: Extraction) -> Judgement:
+    return Judgement("no_answer", detail=found.reason)
+
+
+def gold_fault(gold: str, policy: MathsPolicy) -> str:
+    """Why no response could match this reference answer, not even one that copies it; empty where one can."""
+    return _gold_fault(gold, policy.answer)
+
+
+@lru_cache(maxsize=16_384)
+def _gold_fault(gold: str, mode: AnswerMode) -> str:
+    text = unwrapped_gold(gold)
+    if not text.strip(" $.\t\n{}"):
+        return "the reference answer is empty"
+    found = extract(Response((), _COPIES.get(mode, r"\boxed{%s}") % text), mode).answer
+    if same_answer(found, gold).status == "correct":
+        return ""
+    if mode == "last_number":
+        return f"the reference answer {text[:60]!r} is not a number, and answer=last_number finds only numbers"
+    return f"a response with the reference answer {text[:60]!r} itself is read as {found[:60]!r}"
+
+
+def same_answer(answer: str, gold: str, policy: MathsPolicy = DEFAULT_POLICY) -> Judgement:
+    """The judgement on an answer without the text around it, given the reference answer."""
+    reference = _gold_reading(gold)
+    answer = single_spaced(answer)
+    plain = plain_number(answer)
+    if plain is not None and reference.plain is not None:
+        if plain == reference.plain:
+            return Judgement("correct", "decimal" if plain.decimals else "integer")
+        if not plain.decimals and not reference.plain.decimals and not policy.relative_tolerance:
+            return Judgement("wrong", "integer")
+    if len(answer) > MAX_CHARACTERS:
+        if answer.strip() == reference.text:
+            return Judgement("correct", "text")
+        return Judgement("undecided", "bounds", _TOO_LONG)
+    text = canonical(answer)
+    if text == reference.text:
+        return Judgement("correct", "text")
+    if reference.option and option_of(answer, is_answer=True) == reference.option:
+        return Judgement("correct", "option")
+    if reference.words and plain_words(answer) == reference.words:
+        return Judgement("correct", "text")
+    if isinstance(reference.node, Based) and text.upper() == reference.node.digits:
+        return Judgement("correct", "base")
+    reading = _read(answer, text, plain)
+    if reading.out_of_bounds or reference.out_of_bounds:
+        return Judgement("undecided", "bounds", reading.fault or reference.fault)
+    if reference.node is None:
+        return Judgement("undecided", "text", f"the reference answer is not read: {reference.fault}")
+    if reading.node is None:
+        return Judgement("wrong", "unread", reading.fault)
+    base = reference.node.base if isinstance(reference.node, Based) else 10
+    if (
+        policy.unevaluated == "wrong"
+        and is_number(reference.node, base=base)
+        and not is_number(reading.node, "+" not in text, base)
+    ):
+        return Judgement("wrong", "unevaluated", "the answer is a computation, and the reference answer is a number")
+    judged = _compared(reading.node, reference.node, policy)
+    if judged.status != "wrong":
+        return judged
+    if _LETTER_UNIT.search(answer) or _LETTER_UNIT.search(gold):
+        judged = _compared_with_units(answer, gold, "spaced", policy)
+    if judged.status == "wrong" and _TIGHT_UNIT.search(answer) and isinstance(reference.node, Num | Quantity):
+        judged = _compared_with_units(answer, gold, "all", policy)
+    return judged
+
+
+def _compared(answer: Node, gold: Node, policy: MathsPolicy) -> Judgement:
+    comparison = Comparison(policy)
+    try:
+        same = comparison.same(answer, gold)
+    except (OutOfBoundsError, RecursionError) as error:
+        return Judgement("undecided", "bounds", str(error))
+    except (UndefinedError, ParseError) as error:
+        return Judgement("wrong", "undefined", str(error))
+    flags = ("unevaluated",) if same and isinstance(gold, Num) and contains(answer, _CHOICES) else ()
+    return Judgement("correct" if same else "wrong", comparison.method, flags=flags)
+
+
+def _compared_with_units(answer: str, gold: str, letters: UnitLetters, policy: MathsPolicy) -> Judgement:
+    """With a lone letter behind a number read as a unit: 5 m is 5 metres."""
+    try:
+        nodes = [parse(stripped(written), letters) for written in (answer, single_spaced(unwrapped_gold(gold)))]
+    except (ParseError, OutOfBoundsError) as error:
+        return Judgement("wrong", "unread", str(error))
+    return _compared(nodes[0], nodes[1], policy)
+
+
+@lru_cache(maxsize=16_384)
+def _gold_reading(gold: str) -> _Reading:
+    gold = single_spaced(unwrapped_gold(gold))
+    if len(gold) > MAX_CHARACTERS:
+        return _Reading(gold.strip(), plain_number(gold), fault=_TOO_LONG, out_of_bounds=True)
+    text = canonical(gold)
+    option = option_of(gold)
+    reading = _read(gold, text, plain_number(gold))
+    is_words = is_prose(gold) and (bool(_WORDS.fullmatch(text)) or isinstance(reading.node, Text))
+    words = plain_words(gold) if is_words else ""
+    return _Reading(text, reading.plain, option, words, reading.node, reading.fault, reading.out_of_bounds)
+
+
+def _read(written: str, text: str, plain: Plain | None) -> _Reading:
+    try:
+        return _Reading(text, plain, node=parse(stripped(written)))
+    except ParseError as error:
+        return _Reading(text, plain, fault=str(error))
+    except OutOfBoundsError as error:
+        return _Reading(text, plain, fault=str(error), out_of_bounds=True)

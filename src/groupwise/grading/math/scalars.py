@@ -1,0 +1,269 @@
+"""Whether two expressions have the same value."""
+
+from fractions import Fraction
+from typing import Any
+
+from groupwise.grading.math.bounds import Budget, OutOfBoundsError, UndefinedError
+from groupwise.grading.math.exact import PRIME, bits_of, exact, modular
+from groupwise.grading.math.numeric import POINTS, Numeric, as_fraction
+from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.tree import Const, Node, Num, Op, children, contains, variables
+
+_FIRST_BITS, _MORE_BITS, _MAX_BITS = 260, 520, 12_000
+_FIRST_SPAN = 100
+_IMAGINARY = Const("i")
+_ABSOLUTE = frozenset(("abs",))
+
+
+def infinite(node: Node) -> int:
+    """1 for infinity, -1 for minus infinity, 0 for anything else."""
+    if isinstance(node, Const) and node.name == "oo":
+        return 1
+    if isinstance(node, Op) and node.name == "neg":
+        return -infinite(node.args[0])
+    return 0
+
+
+def same_value(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) -> tuple[bool, str]:
+    """Whether the values are equal, and how that was found.
+
+    Raises OutOfBoundsError where that takes too much. An answer without a value is not equal to anything.
+    """
+    if infinite(answer) or infinite(gold):
+        return infinite(answer) == infinite(gold), "infinity"
+    if policy.unreduced == "wrong" and _unreduced(answer) and answer != gold:
+        return False, "unreduced"
+    if answer == gold:
+        return True, "identical"
+    try:
+        names = variables(answer) | variables(gold)
+        if not names:
+            a, g = exact(answer, budget), exact(gold, budget)
+            if a is not None and g is not None:
+                return _same_rational(answer, a, gold, g, policy, budget)
+        same = _modular(answer, gold, budget)
+        if same is not None and (same or names):
+            return same, "polynomial" if names else "closed_form"
+        if names:
+            return _same_at_points(answer, gold, budget), "expression"
+        return _same_number(answer, gold, policy, budget, known_different=same is False)
+    except UndefinedError:
+        return False, "undefined"
+
+
+def _same_rational(
+    answer: Node, a: Fraction, gold: Node, g: Fraction, policy: MathsPolicy, budget: Budget
+) -> tuple[bool, str]:
+    method = "integer" if a.denominator == g.denominator == 1 else "rational"
+    if a == g:
+        return True, method
+    if rounded(answer, gold, a, g, policy, budget):
+        return True, "rounded"
+    return False, method
+
+
+def decimal_form(node: Node) -> Num | None:
+    """A decimal as written, with its sign and a power of ten; None for what is not one."""
+    if isinstance(node, Num):
+        return node if node.decimals >= 0 else None
+    if isinstance(node, Op) and node.name == "neg":
+        inner = decimal_form(node.args[0])
+        return None if inner is None else Num(-inner.value, inner.decimals, inner.digits)
+    if isinstance(node, Op) and node.name == "percent":
+        inner = decimal_form(node.args[0])
+        return None if inner is None else Num(inner.value / 100, inner.decimals + 2, inner.digits)
+    if isinstance(node, Op) and node.name == "mul" and len(node.args) == 2:
+        inner, power = decimal_form(node.args[0]), _power_of_ten(node.args[1])
+        if inner is not None and power is not None:
+            return Num(inner.value * Fraction(10) ** power, max(0, inner.decimals - power), inner.digits)
+    return None
+
+
+def _power_of_ten(node: Node) -> int | None:
+    if not (isinstance(node, Op) and node.name == "pow" and node.args[0] == Num(Fraction(10))):
+        return None
+    exponent = node.args[1]
+    sign = 1
+    if isinstance(exponent, Op) and exponent.name == "neg":
+        exponent, sign = exponent.args[0], -1
+    if not isinstance(exponent, Num) or exponent.value.denominator != 1 or exponent.value > 1000:
+        return None
+    return sign * exponent.value.numerator
+
+
+def rounded(
+    answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathsPolicy, budget: Budget, is_exact: bool = True
+) -> bool:
+    """Whether one is a decimal that is near enough to the other, as the policy says.
+
+    is_exact: a and g are the values themselves, and not near ones of irrational numbers.
+    """
+    decimals = decimal_form(answer), decimal_form(gold)
+    if decimals == (None, None):
+        return False
+    budget.spend_bits(bits_of(a) + bits_of(g))
+    difference = abs(a - g)
+    if policy.relative_tolerance and difference <= Fraction(policy.relative_tolerance) * abs(g):
+        return True
+    if not policy.correct_digits:
+        return False
+    return any(
+        decimal is not None
+        and decimal.digits >= policy.correct_digits
+        and not (is_exact and _terminates(other))
+        and is_rounding(decimal, other)
+        for decimal, other in zip(decimals, (g, a), strict=True)
+    )
+
+
+def _terminates(value: Fraction) -> bool:
+    """Whether a number is itself a decimal, which then has no other one beside it."""
+    rest = value.denominator
+    rest >>= (rest & -rest).bit_length() - 1
+    return pow(5, rest.bit_length(), rest) == 0 if rest > 1 else True
+
+
+def is_rounding(decimal: Num, exact_value: Fraction) -> bool:
+    """Whether a decimal is a value that needs more digits, rounded or cut off."""
+    if not decimal.decimals or decimal.decimals > 2000:
+        return False
+    scale = 10**decimal.decimals
+    if (exact_value * scale).denominator == 1 or (decimal.value < 0) != (exact_value < 0):
+        return False
+    difference = abs(exact_value) - abs(decimal.value)
+    return -Fraction(1, 2 * scale) <= difference < Fraction(1, scale)
+
+
+def _unreduced(node: Node) -> bool:
+    if isinstance(node, Op) and node.name == "neg":
+        return _unreduced(node.args[0])
+    if not (isinstance(node, Op) and node.name == "div"):
+        return False
+    above, below = node.args
+    if isinstance(above, Op) and above.name == "neg":
+        above = above.args[0]
+    if not (isinstance(above, Num) and isinstance(below, Num)) or above.decimals >= 0 or below.decimals >= 0:
+        return False
+    return below.value != 0 and (above.value / below.value).denominator != abs(below.value)
+
+
+def _modular(answer: Node, gold: Node, budget: Budget) -> bool | None:
+    """Exact comparison of rational functions; None where one of them is none, or no point is free of poles."""
+    agreed = 0
+    for point in range(4):
+        try:
+            a = modular(answer, point, budget)
+            g = None if a is None else modular(gold, point, budget)
+        except UndefinedError:
+            continue
+        if a is None or g is None:
+            return None
+        if (a - g) % PRIME:
+            return False
+        agreed += 1
+        if agreed == 2:
+            return True
+    return None
+
+
+def _close(a: Any, g: Any, numeric: Numeric) -> bool:
+    """Whether two values differ by no more than what rounding and cancellation can make of nothing."""
+    difference = abs(a - g)
+    if not difference:
+        return True
+    mp = numeric.mp
+    scale = max(int(mp.mag(value)) if value else -(1 << 30) for value in (a, g))
+    top = max(scale, numeric.highest)
+    return int(mp.mag(difference)) < top - numeric.bits + 60
+
+
+def _again(answer: Node, gold: Node, first: Numeric, budget: Budget) -> tuple[Any, Any, Numeric]:
+    """Both values at a precision at which cancellation leaves enough bits to tell them apart.
+
+    Raises UndefinedError where a part grows with the precision, as tan(pi/2) does: it is a pole, and what was lost
+    there could hide any difference.
+    """
+    bits = _MORE_BITS + 2 * (first.highest - first.lowest)
+    if bits > _MAX_BITS:
+        raise OutOfBoundsError("numbers of too different sizes")
+    more = Numeric(bits, first.point, budget)
+    a, g = more.value(answer), more.value(gold)
+    if more.highest > first.highest + _FIRST_SPAN:
+        raise UndefinedError("division by zero")
+    return a, g, more
+
+
+def _same_number(
+    answer: Node, gold: Node, policy: MathsPolicy, budget: Budget, known_different: bool
+) -> tuple[bool, str]:
+    first = Numeric(_FIRST_BITS, 0, budget)
+    a, g = first.value(answer), first.value(gold)
+    method = "real" if first.is_real(a) and first.is_real(g) else "complex"
+    if decimal_form(answer) or decimal_form(gold):
+        left, right = as_fraction(a), as_fraction(g)
+        near = left is not None and right is not None and rounded(answer, gold, left, right, policy, budget, False)
+        if near:
+            return True, "rounded"
+    if known_different:
+        return False, "closed_form"
+    scale = max(abs(a), abs(g))
+    if abs(a - g) > scale / 2**60 and not _close(a, g, first):
+        return False, method
+    a, g, more = _again(answer, gold, first, budget)
+    return _close(a, g, more), method
+
+
+def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
+    """Comparison at fixed real points where both are real; at any points where they are real nowhere.
+
+    Where one alone has an absolute value, as ln |x| and ln x, they also have to be real at the same points.
+    """
+    imaginary = _has_imaginary(answer) or _has_imaginary(gold)
+    same_domain = contains(answer, _ABSOLUTE) == contains(gold, _ABSOLUTE)
+    agreed, complex_agreed, complex_differed = 0, 0, 0
+    for point in range(POINTS):
+        numeric = Numeric(_FIRST_BITS, point, budget)
+        try:
+            a, g = numeric.value(answer), numeric.value(gold)
+            if numeric.highest - numeric.lowest > _FIRST_SPAN:
+                a, g, numeric = _again(answer, gold, numeric, budget)
+        except UndefinedError:
+            continue
+        close = _close(a, g, numeric)
+        if imaginary or (numeric.is_real(a) and numeric.is_real(g)):
+            if not close:
+                return False
+            agreed += 1
+        elif close:
+            complex_agreed += 1
+        else:
+            complex_differed += 1
+    if agreed >= 2:
+        return same_domain or not complex_differed
+    if complex_agreed + agreed >= 2:
+        return not complex_differed
+    if complex_differed:
+        return False
+    if _has_value(gold, budget):
+        return False
+    raise OutOfBoundsError("no point at which both have a value")
+
+
+def _has_value(node: Node, budget: Budget) -> bool:
+    for point in range(POINTS):
+        try:
+            Numeric(_FIRST_BITS, point, budget).value(node)
+        except UndefinedError:
+            continue
+        return True
+    return False
+
+
+def _has_imaginary(node: Node) -> bool:
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if part == _IMAGINARY:
+            return True
+        stack.extend(children(part))
+    return False

@@ -1,0 +1,127 @@
+"""What an answer is read into: a small tree of immutable nodes."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from groupwise.grading.math.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A number as written. decimals: digits behind the point, -1 for an integer; digits: significant ones."""
+
+    value: Fraction
+    decimals: int = -1
+    digits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """`pi`, `e`, `i`, `oo`, `reals`, `empty`, or `...`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A variable with its subscript, or a label such as `area`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operation or function of arithmetic: `add`, `mul`, `div`, `neg`, `pow`, `root`, `sin`, …"""
+
+    name: str
+    args: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Several parts. kind: `list` without brackets, the brackets `()` `[]` `[)` `(]` `{}` `<>`, `matrix` or `row`,
+    `ratio`, `union`, `intersection`, `difference`."""
+
+    kind: str
+    items: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Sides with relations between them, as in 1 < x <= 2."""
+
+    relations: tuple[str, ...]
+    sides: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value with a unit."""
+
+    value: "Node"
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day; half: `am`, `pm`, or empty."""
+
+    hour: int
+    minute: int
+    second: int
+    half: str
+
+
+@dataclass(frozen=True, slots=True)
+class Based:
+    """Digits in a number base other than ten."""
+
+    digits: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words, in the form in which they are compared."""
+
+    text: str
+
+
+Node = Num | Const | Var | Op | Items | Chain | Quantity | Clock | Based | Text
+
+
+def variables(node: Node) -> frozenset[str]:
+    """The names of all variables."""
+    names: set[str] = set()
+    stack: list[Node] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Var):
+            names.add(part.name)
+        else:
+            stack.extend(children(part))
+    return frozenset(names)
+
+
+def children(node: Node) -> "tuple[Node, ...]":
+    """The parts of a node, in order."""
+    if isinstance(node, Op):
+        return node.args
+    if isinstance(node, Items):
+        return node.items
+    if isinstance(node, Chain):
+        return node.sides
+    if isinstance(node, Quantity):
+        return (node.value,)
+    return ()
+
+
+def contains(node: Node, names: frozenset[str]) -> bool:
+    """Whether an operation of one of these names occurs."""
+    stack: list[Node] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Op) and part.name in names:
+            return True
+        stack.extend(children(part))
+    return False

@@ -1,0 +1,227 @@
+"""A sandbox: programs in, outcomes out."""
+
+import math
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from groupwise.closing import Closing
+from groupwise.grading.sandbox import values
+from groupwise.grading.sandbox.backend import Backend
+from groupwise.grading.sandbox.broker.expose import blocked
+from groupwise.grading.sandbox.exchange import Exchange, exchange
+from groupwise.grading.sandbox.frames import results_of
+from groupwise.grading.sandbox.launch import START_SECONDS, Broker, Command, Process
+from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.types import Call, CallRun, Ending, Limits, Outcome
+from groupwise.grading.sandbox.view import SYSTEM, View, minimal_view
+
+HERE = Path(__file__).parent
+FOLDER = "/tmp"
+# Those of the launcher, in the count of the control group.
+LAUNCHER_PROCESSES = 4
+KILLED_BY_LIMIT = {9: "killed, as for too much CPU time or memory", 24: "CPU time", 25: "a file beyond disk_mb"}
+T = TypeVar("T")
+
+
+class Sandbox(Closing):
+    """Runs programs that nobody has read. Thread-safe. Close it, or use it as a context manager.
+
+    name: of the backend. unsafe: True for `none`, which isolates nothing. limits: of a run that names none of its own.
+    """
+
+    def __init__(self, backend: Backend, options: SandboxOptions) -> None:
+        self.backend = backend
+        self.name = backend.name
+        self.unsafe = backend.unsafe
+        self.limits = Limits.of(options)
+        self.parallel = options.parallel or len(os.sched_getaffinity(0))
+        self.view = minimal_view()
+        self.broker = Broker()
+        if not self.broker.mounts and any(blocked(path) for path in self._exposed(self.view)):
+            self.broker.uids = None
+        backend.covers = self.broker.mounts
+        self._running: set[Process] = set()
+        self._workers: set[Process] = set()
+        self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+        self._program = script("inside/limits.py", "inside/program.py")
+        self._calls = script("values.py", "inside/limits.py", "inside/calls.py")
+        self._worker = script("inside/limits.py", "inside/worker.py")
+
+    def run_program(self, program: str, stdin: str | bytes = b"", limits: Limits | None = None) -> Outcome:
+        """Run a whole Python program with this standard input."""
+        limits = limits or self.limits
+        source = program.encode("utf-8", "surrogatepass")
+        data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
+        return self._run(self._program, [str(len(source))], source + data, limits)
+
+    def call(self, program: str, entry_point: str, calls: Sequence[Call], limits: Limits | None = None) -> CallRun:
+        """Load a program and call its function; limits are of all calls together. Nothing is compared inside.
+
+        Raises ForeignError for arguments that are not made of exact builtins.
+        """
+        limits = limits or self.limits
+        source = program.encode("utf-8", "surrogatepass")
+        wanted = values.encode([values.encode([list(call.args), dict(call.kwargs)]) for call in calls])
+        arguments = [str(len(source)), str(len(wanted)), entry_point]
+        outcome = self._run(self._calls, arguments, source + wanted, limits)
+        results, load_error = results_of(outcome, len(calls))
+        return CallRun(results=results, outcome=outcome, load_error=load_error)
+
+    def submit_program(self, program: str, stdin: str | bytes = b"", limits: Limits | None = None) -> "Future[Outcome]":
+        """`run_program` on one of `parallel` threads."""
+        return self._submit(lambda: self.run_program(program, stdin, limits))
+
+    def submit_call(
+        self, program: str, entry_point: str, calls: Sequence[Call], limits: Limits | None = None
+    ) -> "Future[CallRun]":
+        """`call` on one of `parallel` threads."""
+        return self._submit(lambda: self.call(program, entry_point, calls, limits))
+
+    def start_worker(
+        self,
+        argv: Sequence[str],
+        limits: Limits | None = None,
+        read_only: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a long-lived process; `argv[0]` may be `python` for the interpreter.
+
+        It sees the interpreter with its standard library, `read_only`, and besides a few settings the environment
+        `env`. Standard error begins with one line of ours. No wall clock is kept: kill it, and close it in any case.
+        """
+        view = minimal_view(read_only)
+        argv = [view.python if argv[0] == "python" else argv[0], *argv[1:]]
+        process, _ = self._start(self._worker, argv, limits or self.limits, view, env or {})
+        with self._lock:
+            self._workers.add(process)
+        return process
+
+    def close(self) -> None:
+        """Kill what runs and free everything."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
+            process.kill()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in list(self._workers):
+            process.close()
+        # Other threads free what they run themselves.
+        deadline = time.monotonic() + START_SECONDS
+        while self._running and time.monotonic() < deadline:
+            time.sleep(0.002)
+        self.broker.close()
+
+    def _submit(self, work: Callable[[], T]) -> "Future[T]":
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self.parallel, thread_name_prefix="sandbox")
+        return self._threads.submit(work)
+
+    def _run(self, text: str, arguments: Sequence[str], stdin: bytes, limits: Limits) -> Outcome:
+        process, ready = self._start(text, arguments, limits, self.view, {})
+        try:
+            talk = exchange(process, stdin, ready, limits.wall_seconds, limits.output_kb << 10)
+        finally:
+            process.close()
+        return outcome_of(talk, self.backend.exit_offset)
+
+    def _start(
+        self, text: str, arguments: Sequence[str], limits: Limits, view: View, env: Mapping[str, str]
+    ) -> tuple[Process, bytes]:
+        if self._closed:
+            raise RuntimeError("the sandbox is closed")
+        ready = secrets.token_hex(8)
+        # Where we may mount, an empty /tmp of its own is put over that of the host.
+        covered = self.broker.mounts and not self.unsafe and not view.has_part_in(FOLDER)
+        host_folder = tempfile.mkdtemp(prefix="groupwise-") if self.backend.host_folder and not covered else ""
+        folder = host_folder or FOLDER
+        processes = 0 if self.backend.shares_users and self.broker.uids is None else limits.processes
+        numbers = [limits.memory_mb, cpu(limits.cpu_seconds), processes, limits.disk_mb, limits.open_files]
+        command = [view.python, "-s", "-P", "-S", "-B", "-X", "utf8", "-c", text, ready, *map(str, numbers), folder]
+        launch = self.backend.launch(view, [*command, *arguments], limits, folder, env)
+        own = {folder: limits.disk_mb << 20} if self.backend.host_folder else {}
+        process = self.broker.start(
+            Command(
+                argv=launch.argv,
+                env=launch.env,
+                memory_bytes=limits.memory_mb << 20,
+                processes=limits.processes + LAUNCHER_PROCESSES,
+                extra=launch.extra,
+                folder=host_folder,
+                expose=self._exposed(view),
+                cover={**launch.cover, **own},
+            ),
+            lambda process: self._forget(process, host_folder),
+        )
+        with self._lock:
+            self._running.add(process)
+            closed = self._closed
+        if closed:
+            process.close()
+            raise RuntimeError("the sandbox is closed")
+        return process, ready.encode() + b"\n"
+
+    def _exposed(self, view: View) -> list[str]:
+        paths = [*view.folders, *view.files, *self.backend.exposed()]
+        return [path for path in paths if not path.startswith(("/usr/", "/etc/")) and path not in SYSTEM]
+
+    def _forget(self, process: Process, folder: str) -> None:
+        with self._lock:
+            self._running.discard(process)
+            self._workers.discard(process)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def script(*names: str) -> str:
+    """These files as one text, which the interpreter inside is given as an argument."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def cpu(seconds: float | None) -> int:
+    """Whole seconds, as the kernel counts; 0 for no limit."""
+    return 0 if seconds is None else math.ceil(seconds)
+
+
+def outcome_of(talk: Exchange, exit_offset: int) -> Outcome:
+    """Say how a run ended, in terms of the program and not of its launcher."""
+    code: int | None = talk.report["exit_code"]
+    number: int | None = talk.report["signal"]
+    if code is not None and exit_offset and exit_offset < code <= exit_offset + 64:
+        number = code - exit_offset
+        code = None
+    status: Ending
+    detail = ""
+    if not talk.started:
+        status = "failed"
+        detail = "the sandbox did not start: " + talk.stderr[-500:].decode("utf-8", "replace").strip()
+    elif talk.status == "timeout":
+        status, detail = "timeout", "stopped at the wall clock"
+    elif talk.status == "output_limit":
+        status, detail = "output_limit", "wrote too much"
+    elif number is not None:
+        status, detail = "killed", KILLED_BY_LIMIT.get(number, f"signal {number}")
+    else:
+        status, detail = ("exited", "") if code is not None else ("failed", "what watches over the program was killed")
+    return Outcome(
+        status=status,
+        exit_code=code if status == "exited" else None,
+        signal=number if status == "killed" else None,
+        stdout=talk.stdout,
+        stderr=talk.stderr,
+        wall_seconds=talk.wall_seconds,
+        cpu_seconds=talk.report["cpu_seconds"],
+        detail=detail,
+    )

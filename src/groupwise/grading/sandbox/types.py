@@ -1,0 +1,98 @@
+"""What a sandbox is asked for and what it answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from groupwise.grading.sandbox.options import SandboxOptions
+
+Ending = Literal["exited", "timeout", "output_limit", "killed", "failed"]
+CallStatus = Literal["returned", "foreign", "raised", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may use; None is no limit.
+
+    memory_mb: address space of each process, and where a memory cgroup can be made also all of the run together.
+    output_kb: of standard output, and of standard error. Standard output beyond it ends the run; of standard error the
+    last part is kept, and sixteen times as much ends the run. disk_mb: of all writable files together.
+    """
+
+    wall_seconds: float | None = 5.0
+    cpu_seconds: float | None = 4.0
+    memory_mb: int = 512
+    processes: int = 16
+    output_kb: int = 1024
+    disk_mb: int = 64
+    open_files: int = 64
+
+    @classmethod
+    def of(cls, options: SandboxOptions) -> "Limits":
+        """The limits that the options name."""
+        return cls(
+            wall_seconds=options.wall_seconds,
+            cpu_seconds=options.cpu_seconds,
+            memory_mb=options.memory_mb,
+            processes=options.processes,
+            output_kb=options.output_kb,
+            disk_mb=options.disk_mb,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended and what it wrote.
+
+    status: `exited` by itself, with `exit_code`; `killed` by the signal `signal`, its own or that of a limit; `timeout`
+    at the wall clock; `output_limit`; `failed`: the sandbox could not start it, which says nothing about the program.
+    stderr: the last part. detail: for people.
+    """
+
+    status: Ending
+    exit_code: int | None = None
+    signal: int | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    detail: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Ended by itself with exit code 0."""
+        return self.status == "exited" and self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments of one call of a function: None, numbers, strings, bytes, and lists, tuples, sets and dicts of them."""
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What one call gave.
+
+    status: `returned`, with `value` made of exact builtins (`type(value) is int`, not a subclass); `foreign`: it
+    returned something else, named in `detail`; `raised`, with the exception in `detail`; `missing`: the process ended
+    before this call returned.
+    """
+
+    status: CallStatus
+    value: Any = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRun:
+    """The results of all calls, one for each, and how the process that made them ended.
+
+    load_error: why the program could not be loaded or has no such function; empty where it could.
+    """
+
+    results: tuple[CallResult, ...]
+    outcome: Outcome
+    load_error: str = ""

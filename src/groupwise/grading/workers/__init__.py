@@ -1,0 +1,7 @@
+"""Functions called in processes of their own, which are killed when they take too long."""
+
+from groupwise.grading.workers.launched import Launch, Launched, LocalProcess
+from groupwise.grading.workers.pool import WorkerPool
+from groupwise.grading.workers.result import JSON, Failure, Result
+
+__all__ = ["JSON", "Failure", "Launch", "Launched", "LocalProcess", "Result", "WorkerPool"]

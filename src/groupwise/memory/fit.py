@@ -1,0 +1,187 @@
+"""Whether the largest micro-batch fits into memory, and how small it has to be where it does not."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from groupwise.config import TrainConfig
+from groupwise.errors import UsageError
+from groupwise.explain.costs import shown_bytes
+from groupwise.memory.free_memory import free_bytes
+from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
+from groupwise.memory.truncated_model import layer_list
+from groupwise.model.backends.packed_cpu.activation_checkpointing import layers_of
+from groupwise.model.load import Policy
+from groupwise.train.ranks import World
+
+# What is free is not given away to the last: the allocator leaves gaps, most where small pieces come and go as in
+# recomputed layers, and other programs want something too.
+USABLE_SHARE = 0.8
+FLOAT32 = 4
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes beyond what is loaded before the first step.
+
+    moments: AdamW's, from the first step on. gradient: while training. sampling: the engine's copy of the weights, its
+    cache and its logits, at their largest; it is over when training begins.
+    """
+
+    moments: int
+    gradient: int
+    sampling: int
+
+    def peak(self, pass_bytes: int) -> int:
+        """The most of a whole step, with a pass that needs `pass_bytes`."""
+        return self.moments + max(self.sampling, self.gradient + pass_bytes)
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """What the dry run came to.
+
+    tokens: the budget of a micro-batch that fits, 0 for none. asked_tokens: what the options ask for; asked_bytes: what
+    a step would need with them. needed_bytes: what it needs with `tokens`, or with one longest answer at a time where
+    nothing fits. Both are 0 where the layers of the model are not known. usable_bytes: None where the system does not
+    tell.
+    """
+
+    tokens: int
+    asked_tokens: int
+    asked_bytes: int
+    needed_bytes: int
+    usable_bytes: int | None
+    needs: Needs
+
+    def __str__(self) -> str:
+        if not self.needed_bytes:
+            return f"micro-batches of {self.tokens} tokens, not tried out: the layers of this model are not known"
+        usable = "" if self.usable_bytes is None else f" of {shown_bytes(self.usable_bytes)} that are free"
+        if self.tokens < self.asked_tokens:
+            return (
+                f"micro-batches of {self.tokens} tokens: {self.asked_tokens} would need "
+                f"{shown_bytes(self.asked_bytes)}{usable}"
+            )
+        doubt = "" if self.usable_bytes is None or self.needed_bytes <= self.usable_bytes else ": it may not fit"
+        return f"micro-batches of {self.tokens} tokens; a step needs {shown_bytes(self.needed_bytes)}{usable}{doubt}"
+
+
+def fit_micro_batches(
+    config: TrainConfig, policy: Policy, longest_prompt: int, world: World, tokens: int | None = None
+) -> MicroBatches:
+    """Lower `batch.micro_batch_tokens` by halves until the worst case fits into the memory that is free here.
+
+    The worst case has the longest prompt and answers of up to `sampling.max_new_tokens`. On a CPU, where a process that
+    takes too much is killed, a pass is measured in parts, see `PassMemory`; on a GPU the worst case is run as well.
+    Gradient, moments and the engine's cache are counted. All ranks take the smallest result.
+
+    Args:
+        config: the options.
+        policy: with everything loaded that stays, such as a reference. A copy that samples is not there while training.
+        longest_prompt: in tokens.
+        world: the processes that train together.
+        tokens: of a run that goes on with the budget that it began with; no other is chosen.
+
+    Raises:
+        UsageError: if one longest answer by itself does not fit, or if there are no layers to compute again.
+    """
+    if config.batch.activation_checkpointing and not layers_of(policy.backbone):
+        raise UsageError(
+            f"batch.activation_checkpointing=true has no effect: {type(policy.model).__name__} does not mark its "
+            "layers as ones that can be computed again. Set it to false"
+        )
+    longest, samples = config.sampling.max_new_tokens, config.batch.samples_per_prompt
+    groups = math.ceil(config.batch.prompts_per_step / config.batch.minibatches_per_step)
+    asked = tokens or config.batch.micro_batch_tokens
+    alone = Shape(longest_prompt, longest, 1)
+
+    def shapes(budget: int) -> list[Shape]:
+        return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
+
+    if layer_list(policy) is None:
+        return MicroBatches(asked, asked, 0, 0, None, needs_of(config, policy, longest_prompt))
+    memory = PassMemory(policy, config)
+    needs = needs_of(config, policy, longest_prompt)
+    free = free_bytes(policy.device, world)
+    usable = None if free is None else int(USABLE_SHARE * free)
+
+    def step_bytes(budget: int) -> int:
+        return needs.peak(max(memory.bytes(shape) for shape in shapes(budget)))
+
+    budget = asked
+    while tokens is None and usable is not None and budget and step_bytes(budget) > usable:
+        budget = budget // 2 if budget >= longest else 0
+    while tokens is None and policy.device.type == "cuda" and budget:
+        if worst_case_runs(policy, config, needs, memory, shapes(budget)):
+            break
+        budget = budget // 2 if budget >= longest else 0
+    budget = min(world.gather(budget))
+    needed = step_bytes(budget) if budget else needs.peak(memory.bytes(alone))
+    fitted = MicroBatches(budget, asked, step_bytes(asked), needed, usable, needs)
+    if budget == 0:
+        raise UsageError(_refusal(fitted, config, longest_prompt))
+    return fitted
+
+
+def needs_of(config: TrainConfig, policy: Policy, longest_prompt: int) -> Needs:
+    """The bytes that follow from the sizes of the model and of the options."""
+    trained = sum(weight.numel() for _, weight in policy.trainable())
+    sizes = policy.model.config
+    heads = getattr(sizes, "num_key_value_heads", None) or sizes.num_attention_heads
+    head_dim = getattr(sizes, "head_dim", None) or sizes.hidden_size // sizes.num_attention_heads
+    width = policy.compute_dtype.itemsize
+    cached = 2 * sizes.num_hidden_layers * heads * head_dim * width
+    active, batch = config.active_sampling, config.batch
+    problems = batch.prompts_per_step
+    if active.refill and active.filter != "none":
+        problems = math.floor(active.max_prompts_per_step_factor * problems)
+    rows = min(config.sampling.engine_batch_sequences, problems * batch.samples_per_prompt)
+    prompts = math.ceil(rows / batch.samples_per_prompt)
+    # Logits, two of their copies and the probabilities; of the prompts also one layer's values while they are read.
+    logits = 4 * FLOAT32 * rows * policy.model.get_input_embeddings().num_embeddings
+    layer = (4 * sizes.hidden_size + 3 * getattr(sizes, "intermediate_size", 4 * sizes.hidden_size)) * width
+    # While the cache of the answers grows, the old part of one layer stands beside the new one.
+    answers = cached * rows * config.sampling.max_new_tokens * (1 + 1 / sizes.num_hidden_layers)
+    weights = sum(weight.numel() for weight in policy.model.parameters())
+    copy = 0 if policy.compute_dtype == torch.float32 else width * weights
+    sampling = copy + answers + logits + (cached + layer) * prompts * longest_prompt
+    return Needs(moments=2 * FLOAT32 * trained, gradient=FLOAT32 * trained, sampling=round(sampling))
+
+
+def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:
+    """Whether the largest of the shapes is trained on without running out of memory, beside the optimizer's moments."""
+    largest = max(shapes, key=memory.bytes)
+    try:
+        moments = torch.empty(needs.moments, dtype=torch.uint8, device=policy.device)
+        run_pass(policy, config, largest, config.batch.logits_chunk_tokens)
+        del moments
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        for _, weight in policy.trainable():
+            weight.grad = None
+        torch.cuda.empty_cache()
+    return True
+
+
+def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> str:
+    needs, usable = fitted.needs, shown_bytes(fitted.usable_bytes or 0)
+    if needs.moments + needs.sampling > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
+        return (
+            f"sampling {config.sampling.engine_batch_sequences} answers at once needs {shown_bytes(needs.sampling)} "
+            f"beside the {shown_bytes(needs.moments)} of AdamW, and {usable} are free: lower "
+            "sampling.engine_batch_sequences or sampling.max_new_tokens"
+        )
+    ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
+    if not config.batch.activation_checkpointing:
+        ways.insert(0, "set batch.activation_checkpointing=true")
+    if config.model.compute_dtype == "float32":
+        ways.append("set model.compute_dtype=bfloat16")
+    advice = "; ".join(ways)
+    return (
+        f"not even one answer fits into memory: training on {config.sampling.max_new_tokens} tokens behind the longest "
+        f"prompt, of {longest_prompt}, needs {shown_bytes(fitted.needed_bytes)}, and {usable} are free. "
+        f"{advice[0].upper()}{advice[1:]}, or train a smaller model"
+    )

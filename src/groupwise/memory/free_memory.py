@@ -1,0 +1,73 @@
+"""How much memory a process may still take."""
+
+import socket
+from pathlib import Path
+
+import torch
+
+from groupwise.train.ranks import World
+
+UNLIMITED = 2**60
+"""Control groups of version 1 state a limit near 2^63 where there is none."""
+
+
+def free_bytes(device: torch.device, world: World) -> int | None:
+    """Bytes that this process may still take on the device; None where the system does not tell.
+
+    Processes of the world that run on one machine divide its main memory.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    host = socket.gethostname()
+    sharers = world.gather(host).count(host)
+    free_here = free_main_bytes(Path("/proc"), Path("/sys/fs/cgroup"))
+    return None if free_here is None else free_here // sharers
+
+
+def free_main_bytes(proc: Path, groups: Path) -> int | None:
+    """The main memory that Linux calls available, or what the limits of this process's control groups leave of it."""
+    lines = _pairs(proc / "meminfo", ":")
+    if "MemAvailable" not in lines:
+        return None
+    return min([1024 * lines["MemAvailable"], *_left_by_groups(proc, groups)])
+
+
+def _left_by_groups(proc: Path, groups: Path) -> list[int]:
+    """What every limited control group leaves that this process is in, version 1 and 2, the parents too."""
+    try:
+        memberships = [line.split(":", 2) for line in (proc / "self" / "cgroup").read_text().splitlines()]
+    except OSError:
+        return []
+    left = []
+    for _, controllers, path in memberships:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        root = groups / "memory"
+        if not controllers:
+            names, root = ("memory.max", "memory.current", "inactive_file"), groups
+        elif "memory" not in controllers.split(","):
+            continue
+        # In a container the path may be that of the host, while only its end, or nothing of it, is mounted.
+        inside = root / path.lstrip("/")
+        for folder in {inside, *(parent for parent in inside.parents if parent.is_relative_to(root)), root}:
+            limit, used = _number(folder / names[0]), _number(folder / names[1])
+            if limit is not None and used is not None and limit < UNLIMITED:
+                # Cached files are given up when a process needs the room.
+                left.append(max(0, limit - used + _pairs(folder / "memory.stat", " ").get(names[2], 0)))
+    return left
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _pairs(file: Path, separator: str) -> dict[str, int]:
+    """The lines `name, separator, number` of a file, without their units."""
+    try:
+        split = [line.partition(separator) for line in file.read_text().splitlines()]
+        return {name: int(value.split()[0]) for name, _, value in split if value.split()}
+    except (OSError, ValueError):
+        return {}

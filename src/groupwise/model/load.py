@@ -1,0 +1,258 @@
+"""A causal language model with its tokenizer: from a folder, a GGUF file, the hub, or the package itself."""
+
+import copy
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import torch
+from huggingface_hub import constants as hub_constants
+from huggingface_hub import is_offline_mode, try_to_load_from_cache
+from safetensors import SafetensorError
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from groupwise.errors import DataError
+from groupwise.model.backends.packed_cpu.attention import IMPLEMENTATION
+
+# oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
+# come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
+# at the first product that oneDNN does.
+SHAPES_KEPT = "32"
+SHAPE_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+
+BUNDLED = "bundled"
+HUB_SECONDS = 5.0
+HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model to sample from and to train.
+
+    stop_ids: the tokens that end a completion. think_ids: the ids of `<think>` and `</think>` where each is one token.
+    max_context_tokens: prompt and completion together may not be longer.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    compute_dtype: torch.dtype
+    stop_ids: tuple[int, ...]
+    think_ids: tuple[int, int] | None
+    max_context_tokens: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The model without its output head."""
+        module: nn.Module = getattr(self.model, self.model.base_model_prefix)
+        return module
+
+    @property
+    def head(self) -> nn.Module:
+        """The map from hidden states to logits."""
+        module: nn.Module = self.model.get_output_embeddings()
+        return module
+
+    def trainable(self) -> list[tuple[str, nn.Parameter]]:
+        """Names and tensors of the weights that are trained, shared ones once."""
+        return [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Matrix products run in the compute dtype inside this context."""
+        reduced = self.compute_dtype != torch.float32
+        with torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
+            yield
+
+    def sampling_copy(self) -> PreTrainedModel:
+        """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
+        if self.compute_dtype == torch.float32:
+            return self.model
+        # Weights alone: rotary frequencies are buffers, and in a reduced precision they would turn by other angles.
+        # Given as copied already, they are never copied in float32.
+        copied = {
+            id(weight): nn.Parameter(weight.detach().to(self.compute_dtype), requires_grad=False)
+            for weight in self.model.parameters()
+        }
+        return copy.deepcopy(self.model, copied).eval()
+
+
+def load_policy(
+    path: str,
+    compute_dtype: Literal["float32", "bfloat16"] = "float32",
+    trainable: Literal["all", "all_but_embeddings"] = "all",
+) -> Policy:
+    """Load a model in float32, in evaluation mode (dropout would change every log-probability).
+
+    Raises:
+        DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
+            there, or if nothing would be trained.
+    """
+    transformers_logging.disable_progress_bar()
+    for variable in SHAPE_CACHES:
+        os.environ.setdefault(variable, SHAPES_KEPT)
+    name = path
+    if path == BUNDLED:
+        path = str(resources.files("groupwise") / "bundled" / "model")
+    source = Path(path)
+    if source.suffix == ".gguf":
+        model, tokenizer = _from_gguf(source)
+    elif source.is_dir():
+        model, tokenizer = _from_folder(source)
+    elif HUB_ID.fullmatch(path):
+        _check_hub(path)
+        model, tokenizer = _from_pretrained(path, "there is no folder '{}', and as the id of a model on the hub it")
+    else:
+        raise DataError(
+            f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
+            "or a hub id like 'Qwen/Qwen3-0.6B'"
+        )
+    model.eval()
+    _choose_trainable(model, trainable)
+    return Policy(
+        model=model,
+        tokenizer=tokenizer,
+        name=name,
+        compute_dtype=getattr(torch, compute_dtype),
+        stop_ids=_stop_ids(model, tokenizer, name),
+        think_ids=_think_ids(tokenizer),
+        max_context_tokens=_max_context(model),
+    )
+
+
+def save_model(policy: Policy, folder: Path) -> None:
+    """Write model and tokenizer in Hugging Face form (safetensors)."""
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("_attn_implementation", None)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for file in folder.iterdir():
+        # safetensors writes for the owner alone, whatever the folder's mode says.
+        file.chmod(0o644)
+
+
+def _check_hub(path: str) -> None:
+    """Raises DataError at once if the hub is needed and cannot be reached: its own client would retry for long."""
+    if is_offline_mode() or try_to_load_from_cache(path, "config.json") is not None or getproxies():
+        return
+    address = urlsplit(hub_constants.ENDPOINT)
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=HUB_SECONDS).close()
+    except OSError as error:
+        raise DataError(
+            f"there is no folder '{path}', and as the id of a model on the hub it cannot be loaded: "
+            f"{address.hostname} cannot be reached ({error})"
+        ) from error
+
+
+def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    files = {file.name for file in folder.iterdir()}
+    if "config.json" not in files:
+        raise DataError(f"'{folder}' is not a Hugging Face model folder: it has no config.json")
+    if not any(name.endswith(".safetensors") for name in files):
+        pickled = sorted(name for name in files if name.endswith((".bin", ".pt", ".pth")))
+        found = f" It has {', '.join(pickled)}, which is pickled and never loaded; convert it first." if pickled else ""
+        raise DataError(f"'{folder}' has no weights: expected *.safetensors.{found}")
+    if not files & {"tokenizer.json", "tokenizer_config.json", "tokenizer.model"}:
+        raise DataError(f"'{folder}' has no tokenizer: expected tokenizer.json or tokenizer.model")
+    return _from_pretrained(str(folder), "the model '{}'")
+
+
+def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    subject = subject.format(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=torch.float32,
+            attn_implementation=IMPLEMENTATION,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{subject} cannot be loaded: {_first_line(error)}") from error
+    # Left alone, transformers draws them at random and goes on.
+    if loaded["missing_keys"]:
+        missing = sorted(loaded["missing_keys"])
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"{subject} cannot be loaded: its files lack the weights {shown}")
+    return model, tokenizer
+
+
+def _from_gguf(file: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if not file.is_file():
+        raise DataError(f"there is no file '{file}'")
+    where, name = str(file.parent), file.name
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
+        quantized = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
+    except ImportError as error:
+        raise DataError(f"reading '{file}' needs the extra 'gguf': pip install 'groupwise[gguf]'") from error
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(f"the model '{file}' cannot be loaded: {_first_line(error)}") from error
+    # The weights are plain float32 by now, but the loaded object still refuses to be saved as a quantized one.
+    config = AutoConfig.for_model(**{**quantized.config.to_dict(), "quantization_config": None})
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=IMPLEMENTATION)
+    model.load_state_dict(quantized.state_dict())
+    model.generation_config = quantized.generation_config
+    return model, tokenizer
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:
+    if trainable == "all_but_embeddings":
+        model.get_input_embeddings().requires_grad_(False)
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise DataError("the model has no trainable weights: nothing could be learned")
+
+
+def _stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for stated in (getattr(model.generation_config, "eos_token_id", None), tokenizer.eos_token_id):
+        found.update(stated if isinstance(stated, list) else [] if stated is None else [stated])
+    if not found:
+        raise DataError(
+            f"the model '{name}' names no end-of-sequence token, so that no completion could ever end: "
+            "set eos_token in its tokenizer_config.json or eos_token_id in its generation_config.json"
+        )
+    return tuple(sorted(found))
+
+
+def _think_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int] | None:
+    pair = [tokenizer.encode(tag, add_special_tokens=False) for tag in ("<think>", "</think>")]
+    if any(len(ids) != 1 or ids[0] == tokenizer.unk_token_id for ids in pair):
+        return None
+    return int(pair[0][0]), int(pair[1][0])
+
+
+def _max_context(model: PreTrainedModel) -> int:
+    config = model.config
+    limits = [int(getattr(config, "max_position_embeddings", 0) or 2**31)]
+    window = getattr(config, "sliding_window", None)
+    layers = getattr(config, "layer_types", None)
+    if window and (layers is None or "sliding_attention" in layers):
+        limits.append(int(window))
+    return min(limits)

@@ -1,0 +1,209 @@
+"""A training run from its configuration to its summary: new, resumed, or only planned."""
+
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from groupwise import __version__
+from groupwise.config.checks import contradictions
+from groupwise.config.compose import compose_train_config, dump_config
+from groupwise.errors import DataError, UsageError
+from groupwise.evaluate.measure import Measurement, UnmeasuredError, measure_all
+from groupwise.evaluate.tables import measurement_table, summary_table
+from groupwise.model.load import load_policy, save_model
+from groupwise.model.reference import fingerprint_weights
+from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.track.console import ConsoleReporter
+from groupwise.track.files import folder_aside, remove_tree
+from groupwise.track.run_folder import RunFolder
+from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
+from groupwise.train.loop import Run, train
+from groupwise.train.setup import assemble, prepare
+
+# What a resumed run may change: how long it is and what it writes. The length enters a falling learning rate, and that
+# is said.
+RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps")
+
+
+def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleReporter) -> dict[str, Any] | None:
+    """Train from the beginning; the summary, or None if interrupted or only planned (`dry_run`)."""
+    config = compose_train_config(arguments)
+    for finding in contradictions(config):
+        reporter.note(f"{finding.level}: {finding.message}")
+    if config.run.output and not dry_run:
+        RunFolder.refuse_existing(Path(config.run.output))
+    prepared = prepare(config, reporter)
+    if dry_run:
+        prepared.judges.close()
+        return None
+    folder = RunFolder.create(config.run.output, default_name(arguments))
+    folder.write_config(dump_config(config))
+    folder.write_context(prepared.context)
+    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    run = assemble(config, prepared, folder, state, reporter)
+    return _train_and_finish(run, reporter)
+
+
+def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> dict[str, Any] | None:
+    """Go on from the newest sound checkpoint; the summary, or None if interrupted.
+
+    Raises:
+        UsageError: for an override that would change what a step computes.
+        DataError: if there is no run or no checkpoint, or if model or problems are no longer those of the run.
+    """
+    for override in overrides:
+        if override.partition("=")[0].strip() not in RESUMABLE:
+            raise UsageError(
+                f"a resumed run keeps its configuration: '{override}' cannot be changed, only {', '.join(RESUMABLE)}"
+            )
+    folder = RunFolder.existing(path)
+    config = compose_train_config([str(folder.config), *overrides])
+    if folder.summary.is_file() and not overrides:
+        summary = folder.read_summary()
+        if summary["steps"] >= config.run.steps:
+            reporter.note(f"the run in '{path}' is complete; raise run.steps to go on")
+            return summary
+    if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
+        reporter.note(
+            f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
+            f"that of a run of {config.run.steps} steps"
+        )
+    context = folder.read_context()
+    checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
+    for reason in rejected:
+        reporter.note(f"passed over a checkpoint: {reason}")
+    prepared = prepare(config, reporter, context["threads"], context.get("micro_batch_tokens"))
+    for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
+        if prepared.context[key] != context[key]:
+            raise DataError(f"{what} changed since the run in '{path}' began: it cannot go on as the same run")
+    if prepared.context["torch"] != context["torch"]:
+        reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
+    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    if checkpoint is not None:
+        state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
+    folder.truncate_after(state.step)
+    folder.write_config(dump_config(config))
+    run = assemble(config, prepared, folder, state, reporter)
+    run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
+    return _train_and_finish(run, reporter)
+
+
+def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
+    try:
+        return _train(run, reporter)
+    finally:
+        run.judges.close()
+
+
+def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
+    reporter.begin(str(run.folder.path), run.state.step, run.config.run.steps)
+    try:
+        complete = train(run)
+    finally:
+        reporter.end()
+    if not complete:
+        reporter.note(
+            f"stopped after step {run.state.step} of {run.config.run.steps}; go on with: "
+            f"groupwise train --resume {run.folder.path}"
+        )
+        return None
+    _save_final_model(run)
+    summary = _summary(run, reporter)
+    run.folder.write_summary(summary)
+    return summary
+
+
+def _save_final_model(run: Run) -> None:
+    aside = run.folder.path / ".model.old"
+    if run.folder.model.exists():
+        # Left by a process that was killed here.
+        remove_tree(aside)
+        run.folder.model.rename(aside)
+    with folder_aside(run.folder.model) as folder:
+        save_model(run.policy, folder)
+    remove_tree(aside)
+
+
+def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
+    config, state = run.config, run.state
+    after: dict[str, Measurement] = {}
+    before: dict[str, Measurement] = {}
+    if run.eval_problems:
+        reporter.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
+        try:
+            after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
+            run.engine.sleep()
+            before = _measure_initial(run, reporter)
+        except UnmeasuredError as error:
+            reporter.note(f"not measured: {error}")
+    return {
+        "groupwise": __version__,
+        "run": str(run.folder.path),
+        "model": str(run.folder.model),
+        "seed": config.run.seed,
+        "steps": state.step,
+        "optimizer_updates": state.optimizer_updates,
+        "problems_sampled": state.problem_position,
+        "sampled_tokens": state.sampled_tokens,
+        "training_wall_seconds": state.wall_seconds,
+        "training_cpu_seconds": state.cpu_seconds,
+        "peak_memory_bytes": peak_memory_bytes(),
+        "threads": run.context["threads"],
+        "sandbox": run.judges.sandbox_name,
+        "before": {way: measurement.to_json() for way, measurement in before.items()},
+        "after": {way: measurement.to_json() for way, measurement in after.items()},
+    }
+
+
+def _measure_initial(run: Run, reporter: ConsoleReporter) -> dict[str, Measurement]:
+    """The same measurement of the weights that the run began with, loaded again from where they came."""
+    policy = load_policy(run.config.model.path, run.config.model.compute_dtype)
+    if fingerprint_weights(policy) != run.context["initial_weights"]:
+        reporter.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
+        return {}
+    engine = InProcessEngine(policy, run.config.sampling.engine_batch_sequences)
+    return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident size of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """The summary as a table, with where everything is."""
+    console = Console()
+    if summary["before"]:
+        console.print(summary_table(summary))
+    elif summary["after"]:
+        console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
+    minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
+    threads = f"{summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}"
+    console.print(
+        f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "
+        f"({cpu:.1f} CPU-min on {threads}), peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if summary["sandbox"] == "none":
+        console.print("programs of the model ran WITHOUT a sandbox (sandbox.backend=none)", highlight=False)
+    console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
+
+
+def with_default_recipe(arguments: list[str]) -> list[str]:
+    """The arguments behind the recipe `demo`, where they name neither a recipe, nor a file, nor a model.
+
+    The bundled model learns next to nothing at the learning rate that is the default for models of any size.
+    """
+    named = any("=" not in argument or argument.startswith("model.path=") for argument in arguments)
+    return arguments if named else ["demo", *arguments]
+
+
+def default_name(arguments: list[str]) -> str:
+    """The name of a run from the last recipe or file that it was given."""
+    named = [Path(argument).stem for argument in arguments if "=" not in argument]
+    return named[-1] if named else "train"

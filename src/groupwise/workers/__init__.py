@@ -1,7 +1,0 @@
-"""Functions called in processes of their own, which are killed when they take too long."""
-
-from groupwise.workers.launched import Launch, Launched, LocalProcess
-from groupwise.workers.pool import WorkerPool
-from groupwise.workers.result import JSON, Failure, Result
-
-__all__ = ["JSON", "Failure", "Launch", "Launched", "LocalProcess", "Result", "WorkerPool"]

@@ -1,0 +1,516 @@
+"""The commands: what they print, and that everything a user can get wrong ends in one clear message."""
+
+import io
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file, save_file
+from transformers import Gemma2Config, Gemma2ForCausalLM
+
+from groupwise.config.compose import list_recipes
+from groupwise.errors import DataError
+from groupwise.model import load
+from groupwise.model.load import load_policy, save_model
+from groupwise.track.console import ConsoleReporter, clock
+from tests.support.commands import SMALL, Outcome, bundled_copy, groupwise, start, tree
+from tests.support.tiny import build
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`groupwise …` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: groupwise(capsys, *arguments)
+
+
+def refused(outcome: Outcome, code: int) -> str:
+    """The one message of a command that did nothing."""
+    assert outcome.code == code, outcome
+    assert outcome.err.startswith("error: "), outcome.err
+    assert outcome.err.count("error: ") == 1
+    assert "Traceback" not in outcome.out + outcome.err
+    return outcome.err
+
+
+def train(run: Run, *arguments: str, code: int, folder: Path | None = None) -> str:
+    """The message of `groupwise train` where it has to refuse, before anything was written."""
+    folder = folder or Path.cwd()
+    before = tree(folder)
+    message = refused(run("train", *SMALL, *arguments), code)
+    assert tree(folder) == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted({name.split("/")[0] for name in before})
+    return message
+
+
+# Configuration
+
+
+def test_an_unknown_key_gets_a_suggestion(run: Run) -> None:
+    message = train(run, "optimizer.learning_rat=1e-5", code=2)
+    assert "1 error in the configuration" in message
+    assert "optimizer.learning_rat" in message
+    assert "did you mean optimizer.lr" in train(run, "lr=1e-5", code=2)
+    assert "did you mean demo" in train(run, "dmo", code=2)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("run.steps=many", "an integer of at least 1"),
+        ("run.steps=1.5", "an integer of at least 1"),
+        ("optimizer.lr=fast", "a number of more than 0"),
+        ("active_sampling.refill=maybe", "true or false"),
+    ],
+)
+def test_a_mistyped_value_names_what_is_expected(run: Run, argument: str, expected: str) -> None:
+    message = train(run, argument, code=2)
+    assert argument.split("=")[0] in message
+    assert expected in message
+
+
+@pytest.mark.parametrize(
+    "argument", ["optimizer.lr=-1", "optimizer.lr=.inf", "run.steps=0", "objective.clip_low=-0.1", "optimizer.beta1=1"]
+)
+def test_an_impossible_value_is_refused(run: Run, argument: str) -> None:
+    assert argument.split("=")[0] in train(run, argument, code=2)
+
+
+def test_a_group_of_one_has_nothing_to_compare(run: Run) -> None:
+    message = train(run, "batch.samples_per_prompt=1", code=2)
+    assert "take at least 2 samples" in message
+
+
+def test_all_errors_of_a_configuration_at_once(run: Run) -> None:
+    Path("my.yaml").write_text("run:\n  stepz: 3\noptimizer:\n  lr: -1\nbatch:\n  samples_per_prompt: 1\n")
+    message = train(run, "my.yaml", "sampling.temperature=hot", "batch.samples_per_prompt=1", code=2)
+    assert "4 errors in the configuration" in message
+    for part in ("my.yaml:2", "run.steps", "my.yaml:4", "sampling.temperature=hot", "batch.samples_per_prompt=1"):
+        assert part in message
+
+
+def test_a_number_in_scientific_notation_is_a_number(run: Run) -> None:
+    Path("my.yaml").write_text("optimizer:\n  lr: 1e-5\n")
+    outcome = run("config", "my.yaml", "optimizer.epsilon=1e-9")
+    assert outcome.code == 0
+    assert "lr: 1.0e-05" in outcome.out
+    assert "epsilon: 1.0e-09" in outcome.out
+
+
+def test_an_unknown_command_or_option(run: Run) -> None:
+    assert run("trian").code == 2
+    assert run("train", "--frobnicate").code == 2
+    assert run("eval", "bundled", "--samples", "0").code == 2
+
+
+# Models
+
+
+@pytest.mark.parametrize("path", ["/nowhere/at/all", "nowhere", "./nowhere", "../nowhere/deep", "nowhere.gguf"])
+def test_a_missing_model_folder(run: Run, path: str) -> None:
+    message = train(run, f"model.path={path}", code=3)
+    assert re.search(r"there is no (model at|file) '", message)
+    assert path in message
+
+
+def test_a_missing_folder_that_looks_like_a_hub_id(run: Run) -> None:
+    message = train(run, "model.path=models/mine", code=3)
+    assert "'models/mine'" in message
+    assert "no folder" in message
+
+
+@pytest.mark.parametrize(
+    ("removed", "expected"),
+    [
+        (("config.json",), "has no config.json"),
+        (("model.safetensors",), r"has no weights: expected \*.safetensors"),
+        (("tokenizer.json", "tokenizer_config.json"), "has no tokenizer"),
+    ],
+)
+def test_a_model_folder_without_one_of_its_files(
+    run: Run, tmp_path: Path, removed: tuple[str, ...], expected: str
+) -> None:
+    model = bundled_copy(tmp_path / "model")
+    for name in removed:
+        (model / name).unlink()
+    message = train(run, f"model.path={model}", code=3)
+    assert re.search(expected, message)
+    assert str(model) in message
+
+
+def test_pickled_weights_are_never_loaded(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    (model / "model.safetensors").unlink()
+    # Unpickling this would make a folder.
+    trap = b"cos\nmkdir\n(S'" + str(tmp_path / "owned").encode() + b"'\ntR."
+    (model / "pytorch_model.bin").write_bytes(trap)
+    message = train(run, f"model.path={model}", code=3, folder=tmp_path)
+    assert "pytorch_model.bin, which is pickled and never loaded" in message
+    assert not (tmp_path / "owned").exists()
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.write_bytes({"cut off": content[: len(content) // 2], "empty": b"", "text": b"not what it should be"}[how])
+
+
+@pytest.mark.parametrize("how", ["cut off", "empty", "text"])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
+def test_a_damaged_file_of_a_model(run: Run, tmp_path: Path, name: str, how: str) -> None:
+    model = bundled_copy(tmp_path / "model")
+    damage(model / name, how)
+    message = train(run, f"model.path={model}", code=3)
+    assert str(model) in message
+    assert "cannot be loaded" in message
+
+
+def test_weights_that_are_not_there_are_not_made_up(run: Run, tmp_path: Path) -> None:
+    """Left alone, transformers draws them at random and goes on."""
+    model = bundled_copy(tmp_path / "model")
+    weights = load_file(model / "model.safetensors")
+    missing = "model.layers.2.mlp.up_proj.weight"
+    save_file({name: weight for name, weight in weights.items() if name != missing}, model / "model.safetensors")
+    assert missing in train(run, f"model.path={model}", code=3)
+
+
+def test_weights_of_another_shape(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "intermediate_size": 200}))
+    assert str(model) in train(run, f"model.path={model}", code=3)
+
+
+def test_a_token_that_the_model_does_not_have(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    tokenizer = load_policy("bundled").tokenizer
+    tokenizer.add_tokens(["<extra>"])
+    tokenizer.save_pretrained(model)
+    message = train(run, f"model.path={model}", "prompt.system=Use <extra>.", code=3)
+    assert "the token 512 ('<extra>'), and the model knows only 512" in message
+    # An embedding that no prompt asks for is not missed.
+    assert run("train", *SMALL, f"model.path={model}", "--dry-run").code == 0
+
+
+def test_a_model_without_an_end_of_sequence_token(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    for name, keys in {
+        "tokenizer_config.json": ["eos_token"],
+        "config.json": ["eos_token_id"],
+        "generation_config.json": ["eos_token_id"],
+    }.items():
+        content = json.loads((model / name).read_text())
+        (model / name).write_text(json.dumps({key: value for key, value in content.items() if key not in keys}))
+    assert "names no end-of-sequence token" in train(run, f"model.path={model}", code=3)
+
+
+def test_a_tokenizer_without_a_chat_template(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    (model / "chat_template.jinja").unlink()
+    assert "prompt.template=plain" in train(run, f"model.path={model}", code=3)
+    assert run("train", *SMALL, f"model.path={model}", "prompt.template=plain", "--dry-run").code == 0
+
+
+def test_a_tokenizer_without_a_pad_token_can_be_trained(run: Run, tmp_path: Path) -> None:
+    """Nothing is padded with a token, so that none is needed."""
+    model = bundled_copy(tmp_path / "model")
+    for name in ("tokenizer_config.json", "config.json", "generation_config.json"):
+        content = json.loads((model / name).read_text())
+        kept = {key: value for key, value in content.items() if not key.startswith("pad_token")}
+        (model / name).write_text(json.dumps(kept))
+    assert run("train", *SMALL, f"model.path={model}", "--dry-run").code == 0
+
+
+def test_code_that_comes_with_a_model_is_never_run(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    mapping = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": mapping}))
+    (model / "own.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'owned')!r}).mkdir()\n")
+    began = time.monotonic()
+    message = train(run, f"model.path={model}", code=3, folder=tmp_path)
+    # Without a clear no, transformers asks on the terminal and waits for 15 seconds.
+    assert time.monotonic() - began < 10
+    assert "cannot be loaded" in message
+    assert not (tmp_path / "owned").exists()
+
+
+def soft_capped(folder: Path) -> Path:
+    """A model that the packed attention cannot do right, with the bundled tokenizer."""
+    policy = load_policy("bundled")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "eos_token_id": 2, "pad_token_id": 0}
+    Gemma2ForCausalLM(Gemma2Config(vocab_size=512, **sizes, **heads)).save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_an_architecture_that_cannot_be_done_right(run: Run, tmp_path: Path) -> None:
+    model = soft_capped(tmp_path / "model")
+    assert "soft-capped" in train(run, f"model.path={model}", code=3)
+    for command in (["eval", str(model), "--limit", "2"], ["sample", str(model), "3 + 4 = ?"]):
+        assert "soft-capped" in refused(run(*command), 3)
+
+
+def test_nothing_to_train_is_an_error() -> None:
+    model = build("llama")
+    model.requires_grad_(False)
+    with pytest.raises(DataError, match="no trainable weights"):
+        load._choose_trainable(model, "all")
+
+
+# Problems
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"question": "1+1", "answer": "2"}\n{"question": "1+2", "answer": \n', "problems.jsonl:2: not valid JSON"),
+        ('{"query": "1+1", "solution": "2"}\n', "found query, solution in row 1; expected "),
+        ("", "the file is empty"),
+        ("\n\n", "the file is empty"),
+        ('{"question": "1+1", "answer": null}\n', "problems.jsonl:1: answer: expected text or an integer, found null"),
+    ],
+)
+def test_a_problem_file_that_cannot_be_used(run: Run, content: str, expected: str) -> None:
+    Path("problems.jsonl").write_text(content)
+    message = train(run, "problems.train=problems.jsonl", "problems.eval=arithmetic", code=3)
+    assert expected in message
+
+
+def test_a_problem_file_that_is_not_there(run: Run) -> None:
+    assert "nowhere.jsonl: there is no such file" in train(
+        run, "problems.train=nowhere.jsonl", "problems.eval=arithmetic", code=3
+    )
+    assert "nowhere.jsonl" in refused(run("eval", "bundled", "--problems", "nowhere.jsonl"), 3)
+
+
+def test_a_named_column_that_is_not_there(run: Run) -> None:
+    Path("problems.jsonl").write_text('{"question": "1+1", "answer": "2"}\n')
+    message = train(
+        run, "problems.train=problems.jsonl", "problems.columns.problem=text", "problems.eval=arithmetic", code=3
+    )
+    assert "no column 'text' as named by problems.columns.problem; found question, answer" in message
+
+
+def test_a_prompt_longer_than_the_context(run: Run) -> None:
+    rows = [{"question": "1+1", "answer": "2"}, {"question": "1 + 1 + " * 600, "answer": "600"}]
+    Path("problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    message = train(run, "problems.train=problems.jsonl", "problems.eval=arithmetic", code=3)
+    assert "the model's context of 1024" in message
+    assert "- problems.jsonl:2: " in message
+    assert "problems.jsonl:1" not in message
+    assert "problems.jsonl:2: " in refused(run("eval", "bundled", "--problems", "problems.jsonl"), 3)
+
+
+def test_completions_that_leave_no_room_for_any_prompt(run: Run) -> None:
+    assert "lower sampling.max_new_tokens" in train(run, "sampling.max_new_tokens=1020", code=3)
+
+
+def test_a_question_longer_than_the_context(run: Run) -> None:
+    assert "context" in refused(run("sample", "bundled", "1 + 1 + " * 600), 3)
+    assert "empty" in refused(run("sample", "bundled", "  "), 2)
+
+
+@pytest.mark.parametrize("command", ["train", "eval"])
+def test_answers_that_can_never_be_matched(run: Run, command: str) -> None:
+    Path("problems.jsonl").write_text('{"question": "1+1", "answer": "two"}\n')
+    if command == "train":
+        options = [
+            "problems.train=problems.jsonl",
+            "problems.eval=arithmetic",
+            "rewards.correctness.maths.answer=last_number",
+        ]
+        message = train(run, *options, code=3)
+    else:
+        message = refused(
+            run("eval", "bundled", "rewards.correctness.maths.answer=last_number", "--problems", "problems.jsonl"), 3
+        )
+    assert "problems.jsonl:1" in message
+    assert "is not a number" in message
+
+
+# Run folders
+
+
+def test_a_run_folder_is_never_overwritten(run: Run) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("precious")
+    assert "exists already and is not overwritten" in train(run, "run.output=mine", code=2)
+    Path("file").write_text("precious")
+    assert "exists already" in train(run, "run.output=file", code=2)
+
+
+def test_a_run_folder_that_cannot_be_made(run: Run) -> None:
+    Path("file").write_text("precious")
+    assert "file" in train(run, "run.output=file/below", code=2)
+
+
+def test_an_existing_run_folder_is_refused_before_the_model_is_loaded(run: Run) -> None:
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("precious")
+    assert "exists already" in train(run, "run.output=mine", "model.path=/nowhere", code=2)
+
+
+def test_resuming_what_is_no_run(run: Run) -> None:
+    Path("other").mkdir()
+    for path in ("nowhere", "other"):
+        assert f"'{path}' is not the folder of a run" in refused(run("train", "--resume", path), 3)
+
+
+def test_resuming_with_another_configuration(run: Run) -> None:
+    message = refused(run("train", "--resume", "mine", "optimizer.lr=1"), 2)
+    assert "a resumed run keeps its configuration: 'optimizer.lr=1' cannot be changed" in message
+
+
+def test_a_dry_run_of_a_resumed_run_is_refused(run: Run) -> None:
+    """It would train."""
+    assert "--dry-run" in refused(run("train", "--resume", "mine", "--dry-run"), 2)
+
+
+# What is printed
+
+
+def test_a_dry_run_shows_the_plan_and_makes_nothing(run: Run) -> None:
+    outcome = run("train", "demo", "--dry-run")
+    assert outcome.code == 0
+    for part in ("threads ", "model     bundled: 0.4", "16 problems × 8 samples", "<|im_start|>user"):
+        assert part in outcome.out
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_recipes_as_json(run: Run) -> None:
+    outcome = run("recipes", "--json")
+    recipes = json.loads(outcome.out)
+    assert [recipe["name"] for recipe in recipes] == [recipe.name for recipe in list_recipes()]
+    assert "demo" in [recipe["name"] for recipe in recipes]
+    assert outcome.err == ""
+    assert all(recipe["summary"] in run("recipes").out for recipe in recipes)
+
+
+def test_an_evaluation_as_json_and_as_a_table(run: Run) -> None:
+    arguments = ["eval", "bundled", "sampling.max_new_tokens=24", "run.threads=1", "--limit", "6", "--samples", "2"]
+    outcome = run(*arguments, "--json")
+    assert outcome.code == 0
+    result = json.loads(outcome.out)
+    assert result["problems"] == 6
+    sampled = result["measured"]["sampled"]
+    assert set(sampled["pass_at"]) == {"2"}
+    for key in ("accuracy", "format_rate", "truncated"):
+        assert sampled[key]["n"] == 6
+        assert 0 <= sampled[key]["low"] <= sampled[key]["value"] <= sampled[key]["high"] <= 1
+    table = run(*arguments).out
+    for label in ("greedy", "sampled", "pass@2", "format kept", "truncated", "tokens"):
+        assert label in table
+
+
+def test_an_evaluation_of_a_file(run: Run) -> None:
+    Path("problems.jsonl").write_text('{"question": "1 + 1 = ?", "answer": "2"}\n' * 1)
+    outcome = run("eval", "bundled", "sampling.max_new_tokens=16", "--problems", "problems.jsonl", "--json")
+    assert json.loads(outcome.out)["problems"] == 1
+
+
+def test_samples_as_json_and_as_text(run: Run) -> None:
+    arguments = ["sample", "bundled", "3 + 4 = ?", "sampling.max_new_tokens=16", "-n", "3"]
+    outcome = run(*arguments, "--json")
+    answers = json.loads(outcome.out)
+    assert len(answers) == 3
+    for answer in answers:
+        assert set(answer) == {"text", "tokens", "finish_reason", "mean_logp"}
+        assert (answer["finish_reason"] == "length") == (not answer["text"].endswith("<|im_end|>"))
+        assert answer["mean_logp"] < 0
+    text = run(*arguments).out
+    assert all(answer["text"].splitlines()[0] in text for answer in answers)
+    greedy = json.loads(run(*arguments, "--temperature", "0", "--json").out)
+    assert greedy[0] == greedy[1] == greedy[2]
+
+
+LINE: dict[str, Any] = {
+    "step": 3,
+    "groups/admitted": 12.0,
+    "groups/sampled": 16.0,
+    "groups/accept_rate": 0.75,
+    "groups/no_signal": 0.25,
+    "groups/all_right": 0.1,
+    "groups/all_wrong": 0.15,
+    "reward/total/mean": 0.437,
+    "reward/total/std_within_group": 0.291,
+    "reward/correctness/mean": 0.381,
+    "reward/format/mean": 0.72,
+    "policy/entropy": 0.654,
+    "completion/tokens": 31.4,
+    "completion/truncated": 0.083,
+    "time/tokens_per_second": 5123.0,
+}
+READINGS = ("3/8", "eta", "0.437", "±0.291", "38.1 %", "0.654", "no signal 25 %", "75 %", "31.4", "8.3 %", "5123 tok/s")
+
+
+def test_the_panel_shows_all_readings() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    reporter = ConsoleReporter(console)
+    reporter.begin("runs/x", 0, 8)
+    reporter.step(LINE)
+    reporter.end()
+    shown = " ".join(console.export_text().split())
+    for reading in (*READINGS, "groupwise train", "runs/x", "━"):
+        assert reading in shown, shown
+
+
+def test_plain_lines_show_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = ConsoleReporter(Console(width=60))
+    reporter.begin("runs/x", 0, 8)
+    reporter.step(LINE)
+    reporter.step({**LINE, "step": 4})
+    reporter.end()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "\x1b" not in "".join(lines)
+    for reading in READINGS:
+        assert reading in lines[0]
+
+
+def test_a_step_without_groups_can_be_shown() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    reporter = ConsoleReporter(console)
+    reporter.begin("runs/x", 0, 8)
+    reporter.step({"step": 1, "groups/admitted": 0.0, "groups/sampled": 0.0})
+    reporter.end()
+    assert "step 1/8" in console.export_text()
+
+
+def test_times() -> None:
+    assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 7325)] == ["0:00", "1:00", "1:01", "1:00:00", "2:02:05"]
+
+
+def seconds_to_the_first_step(folder: Path, name: str) -> float:
+    began = time.monotonic()
+    process = start(folder, "train", "demo", "run.steps=1", "problems.eval_problems=0", f"run.output={name}")
+    assert process.stdout is not None
+    found = [time.monotonic() - began for line in process.stdout if line.startswith("step 1/1")]
+    assert process.wait() == 0
+    return found[0]
+
+
+@pytest.mark.slow
+def test_the_first_step_is_done_within_ten_seconds(tmp_path: Path) -> None:
+    """From the start of the process; the best of three, since a test does not have the machine for itself."""
+    assert any(seconds_to_the_first_step(tmp_path, f"run-{attempt}") < 10 for attempt in range(3))
+
+
+def test_a_saved_model_is_a_model_like_any_other(tmp_path: Path) -> None:
+    save_model(load_policy("bundled"), tmp_path / "model")
+    again = load_policy(str(tmp_path / "model"))
+    first = load_policy("bundled")
+    assert again.stop_ids == first.stop_ids
+    assert again.think_ids == first.think_ids
+    assert again.max_context_tokens == first.max_context_tokens == 1024
+    weights = again.model.state_dict()
+    assert all(torch.equal(weights[name], weight) for name, weight in first.model.state_dict().items())

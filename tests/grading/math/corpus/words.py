@@ -1,0 +1,200 @@
+"""Answers with words in them: units, times, names, option letters; and the signs of Unicode."""
+
+from tests.grading.math.corpus.kind import Kind
+
+UNIT = Kind(
+    same=(
+        (r"3 \text{ km}", r"3000 \text{ m}"),
+        (r"250\text{ cm}", r"2.5 \text{ m}"),
+        (r"90 \text{ minutes}", r"1.5 \text{ hours}"),
+        (r"2 \text{ kg}", r"2000 \text{ g}"),
+        (r"5 \text{ m}^2", r"50000\text{ cm}^2"),
+        (r"1 \text{ L}", r"1000 \text{ mL}"),
+        (r"72\text{ km/h}", r"20\text{ m/s}"),
+        (r"3\text{ feet}", r"36 \text{ inches}"),
+        (r"45^\circ", r"45 \text{ degrees}"),
+        (r"15 \text{ square inches}", r"15 \text{ in}^2"),
+        ("12", r"12 \text{ apples}"),
+        (r"14 \text{ days}", r"2 \text{ weeks}"),
+        ("5 cm", r"5\,\mathrm{cm}"),
+        (r"12\text{ cubic feet}", r"12\text{ ft}^3"),
+        (r"60\text{ mph}", r"60 \text{ miles per hour}"),
+        (r"\frac{3}{2} \text{ hours}", r"90 \text{ min}"),
+        (r"3 \text{ hours } 30 \text{ minutes}", r"210 \text{ minutes}"),
+        (r"8 \text{ units}", "8"),
+    ),
+    different=(
+        (r"3 \text{ km}", r"3 \text{ m}"),
+        (r"12\text{ inches}", r"12\text{ feet}"),
+        (r"5 \text{ m}", r"5 \text{ m}^2"),
+        (r"5 \text{ cm}^2", r"5\text{ cm}^3"),
+        (r"60 \text{ min}", r"60 \text{ s}"),
+        (r"2\text{ kg}", r"200 \text{ g}"),
+        (r"20\text{ m/s}", r"20\text{ km/h}"),
+        (r"7\text{ days}", r"7\text{ weeks}"),
+        (r"5\text{ kg}", r"5\text{ m}"),
+        (r"12\text{ cm}", r"13\text{ cm}"),
+        (r"12\text{ apples}", "13"),
+        (r"3 \text{ hours } 30 \text{ minutes}", r"330 \text{ minutes}"),
+        (r"1\text{ m}^2", r"100 \text{ cm}^2"),
+    ),
+)
+
+# A word behind a number may change it, and is then no unit.
+NUMBER_WORD = Kind(
+    same=(
+        (r"1.5 \text{ million}", "1500000"),
+        (r"\$2 \text{ million}", "2,000,000"),
+        ("3 thousand", "3000"),
+        (r"2 \text{ dozen}", "24"),
+        (r"4 \text{ billion}", r"4\times 10^9"),
+        (r"\$1.2 \text{ billion}", r"\$1200 \text{ million}"),
+        (r"5 \text{ hundred}", "500"),
+        (r"7 \text{ million people}", "7,000,000"),
+    ),
+    different_one_way=(
+        (r"1.5 \text{ million}", "1.5"),
+        (r"2 \text{ dozen}", "2"),
+        ("7 thousand", "7"),
+        (r"7 \text{ squared}", "7"),
+        (r"7 \text{ halves}", "7"),
+        (r"7 \text{ thirds}", "7"),
+        (r"7 \text{ factorial}", "7"),
+        (r"7 \text{ minus}", "7"),
+        (r"7 \text{ wrong}", "7"),
+        (r"7 \text{ or more}", "7"),
+        (r"7 \text{ and a half}", "7"),
+        (r"7 \text{ mod}", "8"),
+    ),
+)
+
+TIME_AND_RATIO = Kind(
+    same=(
+        ("3:2", r"3 : 2"),
+        ("6:4", "3:2"),
+        ("1:2:3", "2:4:6"),
+        ("09:15", "9:15"),
+        (r"3:30 \text{ PM}", r"3:30\text{ p.m.}"),
+        ("15:30", r"3:30\text{ PM}"),
+        (r"9 \text{ a.m.}", r"9:00\text{ AM}"),
+        (r"3\!:\!2", "3:2"),
+        ("12:00", "12:00"),
+    ),
+    same_one_way=(("3:30 pm", "3:30"), ("7:45", r"7:45\text{ a.m.}")),
+    different=(
+        ("3:2", "2:3"),
+        ("3:30 PM", "3:30 AM"),
+        ("3:05", "3:50"),
+        ("1:2:3", "3:2:1"),
+        ("1:2:3", "1:2"),
+        ("9:15", "915"),
+        ("9:15", "9.15"),
+        ("1:00", "12:00"),
+        ("12:30", "42"),
+    ),
+)
+
+TEXT = Kind(
+    same=(
+        (r"\text{Yes}", "yes"),
+        (r"\text{Evelyn}", "Evelyn"),
+        (r"\mathrm{odd}", r"\text{odd}"),
+        (r"\textbf{even}", r"\text{even}"),
+        ("Monday", r"\text{monday}"),
+        (r"\text{blue whale}", r"\text{Blue Whale}"),
+        (r"\text{ellipse.}", r"\text{ellipse}"),
+        (r"\textit{Friday}", "Friday"),
+        (r"\text{No solution}", r"\text{no solution}"),
+        (r"\text{ True }", "true"),
+    ),
+    different=(
+        (r"\text{even}", r"\text{odd}"),
+        ("Monday", r"\text{Tuesday}"),
+        (r"\text{Yes}", r"\text{No}"),
+        (r"\text{Evelyn}", r"\text{Eve}"),
+        (r"\text{True}", r"\text{False}"),
+        (r"\text{inconsistent}", r"\text{consistent}"),
+        (r"\text{no solution}", "0"),
+        (r"\text{parallelogram}", r"\text{gram}"),
+    ),
+    different_one_way=(
+        (r"\text{not even}", r"\text{even}"),
+        (r"\text{yes and no}", r"\text{yes}"),
+        (r"\text{Monday or Tuesday}", r"\text{Monday}"),
+        (r"\text{ellipse or hyperbola}", r"\text{ellipse}"),
+        (r"\text{I do not know}", r"\text{no}"),
+    ),
+)
+
+OPTION = Kind(
+    same=(
+        ("C", "(C)"),
+        (r"\text{C}", "C"),
+        (r"\textbf{(C)}", "C"),
+        ("C.", "C"),
+        (r"\mathrm{(C)}", "C"),
+    ),
+    same_one_way=(
+        ("c", "C"),
+        ("(C) 12", "C"),
+        ("C: twelve apples", "C"),
+        (r"\text{Option C}", "C"),
+        (r"\textbf{(C)}\ 12", "C"),
+        (r"\text{(D) none of the above}", "D"),
+    ),
+    different=(("B", "C"), ("(C)", "(D)"), ("CD", "C"), ("C", "3")),
+    different_one_way=(
+        ("A,B,C,D", "C"),
+        (r"\text{A or C}", "C"),
+        ("ABCD", "C"),
+        (r"\text{not C}", "C"),
+        (r"\text{B: C is wrong}", "C"),
+        ("(A)(B)(C)(D)", "C"),
+        (r"\text{C and D}", "D"),
+        ("A/B/C", "A"),
+    ),
+)
+
+UNICODE = Kind(
+    same=(
+        ("−7", "-7"),
+        ("–7", "-7"),
+        ("2√3", r"2\sqrt{3}"),
+        ("¾", "3/4"),
+        ("x³", "x^3"),
+        ("3·4", "12"),
+        ("x ≥ 5", r"x\ge 5"),
+        ("2π", r"2\pi"),
+        ("(−∞, 3]", r"(-\infty,3]"),
+        ("∅", r"\emptyset"),
+        ("12 ÷ 4", "3"),
+        ("2⁻¹", r"\frac12"),
+        ("1⁄2", "0.5"),
+        ("６０°", r"60^\circ"),
+        ("4\u200b2", "42"),
+        ("[0,1]∪[2,3]", r"[0,1]\cup[2,3]"),
+        ("２＋３", "5"),
+        ("x≠2", r"x\ne 2"),
+    ),
+    different=(
+        ("−7", "7"),
+        ("2√3", "6"),
+        ("¾", "34"),
+        ("x³", "3x"),
+        ("5²", "52"),
+        ("√2", "2"),
+        ("½", "12"),
+        ("x ≥ 5", "x>5"),
+        ("2π", "2"),
+        ("2⁻¹", "-2"),
+    ),
+)
+
+KINDS = {
+    "unit": UNIT,
+    "number word": NUMBER_WORD,
+    "time and ratio": TIME_AND_RATIO,
+    "text": TEXT,
+    "option": OPTION,
+    "unicode": UNICODE,
+}

@@ -1,0 +1,226 @@
+"""What options of verl become: the numbers, and the words about what is different."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.importing import ACTOR, ROLLOUT, from_verl, option, said
+
+
+def test_verl_defaults_are_written_out() -> None:
+    imported = from_verl({})
+    expected = {
+        "batch.prompts_per_step": 1024,
+        "batch.minibatches_per_step": 4,
+        "sampling.max_new_tokens": 512,
+        "objective.surrogate": "ppo_clip",
+        "objective.ratio": "token",
+        "objective.clip_low": 0.2,
+        "objective.clip_high": 0.2,
+        "objective.dual_clip": 3.0,
+        "objective.reduction": "token_mean",
+        "objective.old_logps": "trainer",
+        "advantage.scale": "group_std",
+        "advantage.std_epsilon": 1e-6,
+        "optimizer.weight_decay": 0.01,
+        "optimizer.beta2": 0.999,
+        "optimizer.schedule": "constant",
+        "active_sampling.filter": "none",
+    }
+    assert {key: option(imported, key) for key in expected} == expected
+    assert "kl" not in imported.config
+
+
+def test_verl_reads_clip_ratio_only_where_its_sides_are_null() -> None:
+    shadowed = from_verl({f"{ACTOR}.clip_ratio": 0.3})
+    assert option(shadowed, "objective.clip_high") == 0.2
+    assert "not read by verl" in said(shadowed, f"{ACTOR}.clip_ratio")
+    sides = {f"{ACTOR}.clip_ratio_low": None, f"{ACTOR}.clip_ratio_high": 0.28}
+    read = from_verl({f"{ACTOR}.clip_ratio": 0.3} | sides)
+    assert (option(read, "objective.clip_low"), option(read, "objective.clip_high")) == (0.3, 0.28)
+
+
+@pytest.mark.parametrize(
+    ("mode", "surrogate", "ratio", "reduction", "dual_clip"),
+    [
+        ("vanilla", "ppo_clip", "token", "token_mean", 3.0),
+        ("gspo", "ppo_clip", "gspo_token", "sequence_mean_token_mean", None),
+        ("sapo", "sapo", "token", "sequence_mean_token_mean", None),
+        ("geo_mean", "gmpo", "token", "sequence_mean_token_mean", None),
+        ("cispo", "cispo", "token", "token_mean", None),
+        ("clip-cov", "ppo_clip", "token", "token_mean", None),
+        ("kl_cov", "reinforce", "token", "token_mean", None),
+        ("gpg", "reinforce", "none", "token_mean", None),
+        ("dppo_tv", "dppo", "token", "token_mean", None),
+    ],
+)
+def test_verl_loss_modes(mode: str, surrogate: str, ratio: str, reduction: str, dual_clip: float | None) -> None:
+    imported = from_verl({f"{ACTOR}.policy_loss.loss_mode": mode})
+    assert option(imported, "objective.surrogate") == surrogate
+    assert option(imported, "objective.ratio") == ratio
+    assert option(imported, "objective.reduction") == reduction
+    assert option(imported, "objective.dual_clip") == dual_clip
+
+
+def test_verl_bounds_of_cispo_are_distances_from_one() -> None:
+    options = {f"{ACTOR}.policy_loss.loss_mode": "cispo", f"{ACTOR}.clip_ratio_low": 10, f"{ACTOR}.clip_ratio_high": 4}
+    imported = from_verl(options)
+    assert (option(imported, "objective.cispo_floor"), option(imported, "objective.cispo_cap")) == (0.0, 5)
+
+
+def test_verl_covariance_losses() -> None:
+    imported = from_verl({f"{ACTOR}.policy_loss.loss_mode": "kl_cov", f"{ACTOR}.policy_loss.kl_cov_ratio": 0.002})
+    assert imported.config["entropy"] == {
+        "covariance": "kl_cov", "covariance_share": 0.002, "kl_cov_coefficient": 0.1
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "reduction"),
+    [
+        ("token-mean", "token_mean"),
+        ("seq-mean-token-sum", "sequence_mean_token_sum"),
+        ("seq-mean-token-mean", "sequence_mean_token_mean"),
+        ("seq-mean-token-sum-norm", "constant_length"),
+    ],
+)
+def test_verl_reductions(mode: str, reduction: str) -> None:
+    assert option(from_verl({f"{ACTOR}.loss_agg_mode": mode}), "objective.reduction") == reduction
+
+
+def test_verl_constant_of_the_length() -> None:
+    imported = from_verl({f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": 3000})
+    assert option(imported, "objective.constant_length_tokens") == 3000
+    assert "by the constant alone" in said(imported, f"{ACTOR}.loss_agg_mode")
+
+
+def test_verl_reduction_that_is_not_read_and_one_that_is_unknown() -> None:
+    forced = {f"{ACTOR}.policy_loss.loss_mode": "gspo", f"{ACTOR}.loss_agg_mode": "token-mean"}
+    assert "not read by verl" in said(from_verl(forced), f"{ACTOR}.loss_agg_mode")
+    assert "no reduction token-sum" in said(
+        from_verl({f"{ACTOR}.loss_agg_mode": "token-sum"}), f"{ACTOR}.loss_agg_mode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator"),
+    [("kl", "k1"), ("mse", "k2"), ("low_var_kl", "k3"), ("k3", "k3"), ("k3+", "k2"), ("abs", "k2")],
+)
+def test_verl_kl_in_the_loss(name: str, estimator: str) -> None:
+    imported = from_verl({f"{ACTOR}.use_kl_loss": True, f"{ACTOR}.kl_loss_type": name})
+    assert imported.config["kl"] == {"coefficient": 0.001, "estimator": estimator, "importance": "none"}
+    assert bool(said(imported, f"{ACTOR}.kl_loss_type")) == (name in ("k3+", "abs"))
+
+
+def test_verl_kl_in_the_reward() -> None:
+    imported = from_verl({"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"})
+    assert imported.config["kl"] == {"coefficient": 0.001, "placement": "reward"}
+    assert "after the group mean" in said(imported, "algorithm.use_kl_in_reward")
+    assert "stays as it is" in said(imported, "algorithm.kl_ctrl.type")
+
+
+@pytest.mark.parametrize(
+    ("metric", "chosen"), [("acc", "correctness"), ("seq_reward", "total"), (None, "total"), ("tool_use", "total")]
+)
+def test_verl_filter(metric: str | None, chosen: str) -> None:
+    imported = from_verl(
+        {
+            "algorithm.filter_groups.enable": True,
+            "algorithm.filter_groups.metric": metric,
+            "algorithm.filter_groups.max_num_gen_batches": 10,
+            "data.train_batch_size": 512,
+            "data.gen_batch_size": 1536,
+        }
+    )
+    assert imported.config["active_sampling"] == {
+        "filter": chosen, "refill": True, "max_prompts_per_step_factor": 30.0
+    }  # fmt: skip
+    assert bool(said(imported, "algorithm.filter_groups.metric")) == (metric == "tool_use")
+
+
+@pytest.mark.parametrize(
+    ("options", "correction"),
+    [
+        ({"rollout_is": "token"}, {"form": "truncate", "level": "token", "high": 2.0}),
+        (
+            {"rollout_is": "sequence", "rollout_is_threshold": 5},
+            {"form": "truncate", "level": "sequence_product", "high": 5.0},
+        ),
+        (
+            {"rollout_is": "token", "rollout_is_threshold": "0.5_5.0"},
+            {"form": "band", "level": "token", "low": 0.5, "high": 5.0},
+        ),
+        ({"rollout_is": "token", "bypass_mode": True}, None),
+        ({}, None),
+    ],
+)
+def test_verl_rollout_correction(options: dict[str, Any], correction: dict[str, Any] | None) -> None:
+    imported = from_verl({f"algorithm.rollout_correction.{key}": value for key, value in options.items()})
+    assert imported.config.get("engine_correction") == correction
+    assert option(imported, "objective.old_logps") == ("sampler" if options.get("bypass_mode") else "trainer")
+
+
+def test_verl_reinforce_in_bypass_mode_is_cispo() -> None:
+    section = "algorithm.rollout_correction"
+    options = {f"{section}.bypass_mode": True, f"{section}.loss_type": "reinforce", f"{section}.rollout_is": "token"}
+    objective = from_verl(options).config["objective"]
+    assert (objective["surrogate"], objective["cispo_cap"], objective["old_logps"]) == ("cispo", 2.0, "sampler")
+    assert "dual_clip" not in objective
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator", "baseline", "scale"),
+    [
+        ("grpo", "group", "group_mean", "group_std"),
+        ("rloo", "group", "leave_one_out", "none"),
+        ("gdpo", "gdpo", "group_mean", "none"),
+        ("reinforce_plus_plus_baseline", "group", "group_mean", "batch_std"),
+        ("gae", "group", "group_mean", "group_std"),
+    ],
+)
+def test_verl_advantages(name: str, estimator: str, baseline: str, scale: str) -> None:
+    imported = from_verl({"algorithm.adv_estimator": name})
+    advantage = imported.config["advantage"]
+    assert (advantage["estimator"], advantage["baseline"], advantage["scale"]) == (estimator, baseline, scale)
+    assert ("value function" in said(imported, "algorithm.adv_estimator")) == (name == "gae")
+
+
+def test_verl_group_of_one_has_its_reward_as_advantage() -> None:
+    imported = from_verl({f"{ROLLOUT}.n": 1})
+    assert option(imported, "advantage.baseline") == "none"
+    assert "no baseline" in said(imported, f"{ROLLOUT}.n")
+
+
+def test_verl_unknown_keys_and_idle_sections() -> None:
+    imported = from_verl({f"{ACTOR}.clip_ratio_hihg": 0.3, "critic.optim.lr": 1e-5, f"{ACTOR}.profiler.enable": True})
+    assert f"did you mean {ACTOR}.clip_ratio_high?" in said(imported, f"{ACTOR}.clip_ratio_hihg")
+    assert said(imported, "critic.optim.lr") == ""
+    assert f"left out: critic.optim.lr, {ACTOR}.profiler.enable" in imported.notes[-1]
+
+
+def test_verl_overlong_penalty_keeps_its_factor() -> None:
+    section = "reward_model.reward_kwargs.overlong_buffer_cfg"
+    options = {f"{section}.enable": True, f"{section}.len": 4096, "data.max_response_length": 20480}
+    assert option(from_verl(options), "rewards.overlong.buffer_tokens") == 4096
+    assert option(from_verl({**options, f"{section}.penalty_factor": 0.5}), "rewards.overlong.weight") == 0.5
+
+
+def test_verl_several_files() -> None:
+    one = from_verl({"data.train_files": ["a.parquet"], "data.val_files": "v.parquet"})
+    assert (option(one, "problems.train"), option(one, "problems.eval")) == ("a.parquet", "v.parquet")
+    several = from_verl({"data.train_files": ["a.parquet", "b.parquet"], "data.val_files": ["v.parquet", "w.parquet"]})
+    assert option(several, "problems.train") is None
+    assert "problems.train={a.parquet: 2, b.parquet: 1}" in said(several, "data.train_files")
+    assert option(several, "problems.eval") == ["v.parquet", "w.parquet"]
+
+
+def test_verl_function_of_the_users_own_is_said_to_have_another_form() -> None:
+    imported = from_verl({"custom_reward_function.path": "reward.py"})
+    assert "rewards.functions" in said(imported, "custom_reward_function.path")
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_activation_checkpointing_is_taken_over_where_it_is_stated(stated: bool) -> None:
+    imported = from_verl({"actor_rollout_ref.model.enable_gradient_checkpointing": stated})
+    assert option(imported, "batch.activation_checkpointing") is stated
+    assert option(from_verl({}), "batch.activation_checkpointing") is None

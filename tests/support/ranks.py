@@ -1,0 +1,107 @@
+"""What each of several processes does in `test_world.py`; results go to files, one for each rank."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+
+from groupwise.config import EntropyOptions, KlOptions, TrainConfig
+from groupwise.model.reference import frozen_copy
+from groupwise.train.advantages import advantages_of
+from groupwise.train.collect import collect
+from groupwise.train.loop import over_ranks
+from groupwise.train.micro_batch import TrainGroup, count_step
+from groupwise.train.ranks import World
+from groupwise.train.rollout_metrics import rollout_metrics
+from groupwise.train.update import Updated, accumulate_gradient, update
+from tests.support.fakes import Pay, fake_sampler
+from tests.support.tiny import build, gradients, policy_of
+from tests.train.test_update import REDUCTIONS, config_of, train_groups
+
+
+def pay_at(position: int) -> list[Pay]:
+    """Signal at every third position; one group cannot be judged, and in one only the format differs."""
+    if position == 4:
+        return [None, (1.0, 0.0)]
+    if position == 5:
+        return [(1.0, 1.0), (1.0, 0.0)]
+    return [(1.0, 0.0), (0.0 if position % 3 == 0 else 1.0, float(position % 2))]
+
+
+def collected(world: World) -> dict[str, Any]:
+    """One step of active sampling: what is admitted here, and the measurements of all ranks."""
+    config = TrainConfig.model_validate(
+        {"batch": {"prompts_per_step": 4, "samples_per_prompt": 2}, "advantage": {"scale": "batch_std"}}
+    )
+    result = collect(fake_sampler(config, pay_at), 1, 0, frozenset(), world)
+    nothing = Updated({}, np.empty(0, dtype=np.float32))
+    advantages = advantages_of(result.admitted, config, world)
+    return {
+        "admitted": [group.position for group in result.admitted],
+        "sampled": [group.position for group in result.sampled],
+        "advantages": {group.position: row.tolist() for group, row in zip(result.admitted, advantages, strict=True)},
+        "next_position": result.next_position,
+        "metrics": over_ranks([rollout_metrics(result, config)], nothing, world),
+    }
+
+
+def gradient(groups: list[TrainGroup], reduction: str, world: World) -> dict[str, torch.Tensor]:
+    """The gradient of one optimizer step, summed over all ranks."""
+    policy = policy_of(build("llama").double())
+    config = config_of(40, reduction)
+    accumulate_gradient(policy, groups, count_step(groups, world), config)
+    own = gradients(policy.model)
+    full = {name: own.get(name, torch.zeros_like(weight)) for name, weight in policy.model.named_parameters()}
+    world.sum_gradients(list(full.values()))
+    return full
+
+
+def updated(groups: list[TrainGroup], world: World) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+    """Weights and merged measurements after two epochs of plain gradient steps."""
+    policy = policy_of(build("llama").double())
+    reference = frozen_copy(policy_of(build("llama", seed=1).double()))
+    config = config_of(40, "token_mean", epochs_per_step=2).model_copy(
+        update={
+            "kl": KlOptions(coefficient=0.05),
+            "entropy": EntropyOptions(train_top_share=0.6, covariance="kl_cov", covariance_share=0.1),
+        }
+    )
+    groups = [replace(group, kl_coefficient=0.05) for group in groups]
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
+    updated = update(policy, reference, optimizer, groups, 1, config, world, entropy_coefficient=0.01)
+    return policy.model.state_dict(), over_ranks([updated.metrics], updated, world)
+
+
+def work(rank: int, size: int, folder: str) -> None:
+    """Everything that the test compares with one process."""
+    torch.set_num_threads(1)
+    if size > 1:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
+    world = World.current()
+    assert (world.rank, world.size) == (rank, size)
+    groups = world.share(train_groups(build("llama")))
+    tensors: dict[str, torch.Tensor] = {}
+    for reduction in REDUCTIONS:
+        summed = gradient(groups, reduction, world)
+        tensors |= {f"{reduction}/{name}": tensor for name, tensor in summed.items()}
+    weights, metrics = updated(groups, world)
+    tensors |= {f"updated/{name}": tensor.contiguous() for name, tensor in weights.items()}
+    # The first rank alone has a group.
+    uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], world)
+    tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
+    save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
+    facts = {
+        "metrics": metrics,
+        "collected": collected(world),
+        "totals": vars(count_step(groups, world)),
+        "sum": world.sum([1.0 + rank, 0.1]),
+        "gather": world.gather({"rank": rank, "text": "é" * rank}),
+    }
+    Path(f"{folder}/facts-{rank}-of-{size}.json").write_text(json.dumps(facts))
+    if size > 1:
+        dist.destroy_process_group()
