@@ -7,9 +7,7 @@ import pytest
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import Finding, contradictions
 from groupwise.config.compose import compose_sft_config, compose_train_config
-from groupwise.config.facts import KEPT_LIMIT
 from groupwise.errors import UsageError
-from groupwise.rollout import engine
 
 
 def build(**sections: Mapping[str, object]) -> TrainConfig:
@@ -556,7 +554,3 @@ def test_supervised() -> None:
     assert findings["warmup_steps"].level == "warning"
     assert compose_sft_config(["data=a", "output=b", "schedule=constant"]).final_lr_fraction == 0.05
     assert isinstance(findings["muon_lr"], Finding)
-
-
-def test_the_limit_of_the_engine_is_the_one_that_is_checked() -> None:
-    assert engine.KEPT_LIMIT == KEPT_LIMIT

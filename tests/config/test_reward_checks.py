@@ -7,7 +7,7 @@ import pytest
 from groupwise.config import TrainConfig
 from groupwise.config.checks import Finding, contradictions
 from groupwise.config.compose import compose_train_config
-from groupwise.config.facts import DOMAIN_OF_GENERATED, is_generated
+from groupwise.config.data import DOMAIN_OF_GENERATED, is_generated
 from groupwise.data import sources
 from groupwise.errors import UsageError
 

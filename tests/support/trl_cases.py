@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import updates_per_step
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.importing.record import Source
@@ -195,7 +194,7 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
     total = torch.zeros(())
     for part, new, entropies in zip(parts, new_N.split(lengths), entropies_N.split(lengths), strict=True):
         micro = to_micro_batch(part, torch.device("cpu"))
-        if updates_per_step(config) == 1:
+        if config.updates_per_step == 1:
             micro = replace(micro, old_logps_N=new.detach())
         scores = Scores(new, entropies, entropies.detach())
         # The tokens of a group are read by group_token_mean only, which TRL does not have.

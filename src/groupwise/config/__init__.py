@@ -4,12 +4,13 @@ Every field changes something or is refused. Units are in the names. `compose.py
 and `key=value`; the checks between options are in `config_checks`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from groupwise.config.data import (
+    DOMAIN_OF_GENERATED,
     Columns,
     ModelOptions,
     ProblemOptions,
@@ -29,6 +30,7 @@ from groupwise.config.objective import (
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
 from groupwise.grading.reward_options import RewardOptions
 from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.totals import weights_of
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 
 __all__ = [
@@ -95,6 +97,79 @@ class TrainConfig(Options):
     def reward_tables(self) -> dict[str, RewardOptions]:
         """All tables of rewards: that of the section rewards by the name '', then that of every domain."""
         return {"": self.rewards} | {name: domain.rewards for name, domain in self.domains.items()}
+
+    @property
+    def updates_per_step(self) -> int:
+        """Optimizer steps on the answers of a step. With 1 the policy that sampled is the one that is scored."""
+        return self.batch.epochs_per_step * self.batch.minibatches_per_step
+
+    @property
+    def answers_per_update(self) -> int:
+        """Answers in one optimizer step when the step has all of its groups."""
+        return self.batch.prompts_per_step * self.batch.samples_per_prompt // self.batch.minibatches_per_step
+
+    @property
+    def uses_kl(self) -> bool:
+        """Whether some answer may be penalised for leaving the reference, so that a reference is loaded."""
+        return self.kl.coefficient > 0 or any(self.kl_coefficient_of(name) > 0 for name in self.domains)
+
+    @property
+    def filters_tokens(self) -> bool:
+        """Whether the engine samples from a part of the vocabulary."""
+        sampling = self.sampling
+        return sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
+
+    @property
+    def engine_is_trainer(self) -> bool:
+        """Whether the engine runs the trainer's own weights in the trainer's own arithmetic, equal up to rounding."""
+        return self.model.compute_dtype == "float32"
+
+    @property
+    def selects_tokens(self) -> bool:
+        """Whether entropies or covariances of the old policy pick tokens before the step."""
+        return self.entropy.train_top_share < 1 or self.entropy.covariance != "none"
+
+    @property
+    def makes_trainer_pass(self) -> bool:
+        """Whether the trainer scores the answers of a step once more before its first optimizer step."""
+        restated = self.objective.old_logps == "trainer" and self.updates_per_step > 1
+        return restated or self.selects_tokens
+
+    @property
+    def uses_of_old(self) -> list[str]:
+        """The options, as `key=value`, under which the loss compares the policy with the one that sampled."""
+        objective, kl = self.objective, self.kl
+        uses = []
+        if objective.ratio != "none":
+            uses.append(f"objective.ratio={objective.ratio}")
+        elif objective.surrogate in ("dppo", "gmpo"):
+            uses.append(f"objective.surrogate={objective.surrogate}")
+        if self.engine_correction.form != "none":
+            uses.append(f"engine_correction.form={self.engine_correction.form}")
+        if self.off_policy_mask.against != "none":
+            uses.append(f"off_policy_mask.against={self.off_policy_mask.against}")
+        if self.uses_kl and (kl.placement == "reward" or kl.importance != "none"):
+            uses.append("kl.placement=reward" if kl.placement == "reward" else f"kl.importance={kl.importance}")
+        if self.entropy.covariance != "none":
+            uses.append(f"entropy.covariance={self.entropy.covariance}")
+        return uses
+
+    @property
+    def paid_components(self) -> list[str]:
+        """The names of the rewards that enter the total of some domain."""
+        paid = [name for table in self.reward_tables().values() for name, weight in weights_of(table).items() if weight]
+        return list(dict.fromkeys(paid))
+
+    @property
+    def trained_domains(self) -> list[str]:
+        """The domains of the problems that are trained on; empty where only opening their sources could tell."""
+        sources = self.problems.train_sources
+        known = {DOMAIN_OF_GENERATED.get(source, "") for source in sources}
+        return [] if "" in known else sorted(known)
+
+    def any_table(self, holds: Callable[[RewardOptions], bool]) -> bool:
+        """Whether something holds for the rewards of some domain."""
+        return any(map(holds, self.reward_tables().values()))
 
     @model_validator(mode="before")
     @classmethod

@@ -6,6 +6,17 @@ from pydantic import Discriminator, Field, Tag
 
 from groupwise.options import NonNegativeInt, Options, PositiveFloat, PositiveInt
 
+# The longest set of tokens that an engine records at one position: at most 4 KiB for each sampled token.
+KEPT_LIMIT = 1024
+
+# The domain of the problems of each generated source.
+DOMAIN_OF_GENERATED = {"arithmetic": "math", "toy_code": "code"}
+
+
+def is_generated(source: str) -> bool:
+    """Whether the problems of a source are made, and do not stand in a file."""
+    return source in DOMAIN_OF_GENERATED or source.startswith("reasoning_gym:")
+
 
 class ModelOptions(Options):
     """Which model is trained, and with which arithmetic."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import KEPT_LIMIT, makes_trainer_pass, selects_tokens, updates_per_step, uses_kl
+from groupwise.config.data import KEPT_LIMIT
 from groupwise.memory.model_size import ModelSize
 
 FLOAT32 = 4
@@ -43,7 +43,7 @@ def _weights(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
         costs.append(
             Cost("engine copy", "bytes", each(parameters, BFLOAT16), "bfloat16, 2 bytes a weight, while sampling")
         )
-    if uses_kl(config):
+    if config.uses_kl:
         why = "a frozen copy of the policy at step 0 in float32, for the KL penalty"
         costs.append(Cost("reference model", "bytes", each(parameters, FLOAT32), why))
     return costs
@@ -78,11 +78,11 @@ def _tokens(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
 
 def _passes(config: TrainConfig) -> list[Cost]:
     costs = []
-    if makes_trainer_pass(config):
+    if config.makes_trainer_pass:
         reasons = []
-        if config.objective.old_logps == "trainer" and updates_per_step(config) > 1:
+        if config.objective.old_logps == "trainer" and config.updates_per_step > 1:
             reasons.append("old log-probabilities of the trainer")
-        if selects_tokens(config):
+        if config.selects_tokens:
             reasons.append("entropies or covariances that select tokens")
         costs.append(Cost("trainer's pass before the step", "forward passes", 1, " and ".join(reasons)))
     elif config.objective.old_logps == "trainer":
@@ -91,7 +91,7 @@ def _passes(config: TrainConfig) -> list[Cost]:
     if config.batch.activation_checkpointing:
         why = "the layers again in every backward pass, which keeps only their inputs"
         costs.append(Cost("recomputed layers", "forward passes", config.batch.epochs_per_step, why))
-    if uses_kl(config):
+    if config.uses_kl:
         only = "; only groups with a coefficient" if config.domains else ""
         costs.append(Cost("reference's pass", "forward passes", 1, f"log-probabilities of the reference{only}"))
     return costs

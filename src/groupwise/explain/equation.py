@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import answers_per_update, updates_per_step, uses_kl, uses_of_old
 from groupwise.explain.numbers import number
 from groupwise.explain.rewards import reward_terms
 
@@ -30,7 +29,7 @@ def equation_of(config: TrainConfig) -> Equation:
     policy = _factors(config) + _surrogate(config)
     terms = [*_ratio(config), *_advantage(config), *_factor_terms(config)]
     inside, outside = [policy], []
-    if uses_kl(config) and config.kl.placement == "loss":
+    if config.uses_kl and config.kl.placement == "loss":
         penalty = f"β·{_weighted_kl(config)}"
         if config.kl.reduction == "as_policy":
             inside.append(f"- {penalty}")
@@ -49,7 +48,7 @@ def equation_of(config: TrainConfig) -> Equation:
 
 def _reduction(name: str, config: TrainConfig) -> tuple[str, tuple[str, str]]:
     """How tokens are summed, and what its symbol stands for."""
-    answers = answers_per_update(config)
+    answers = config.answers_per_update
     sequences = ("S", f"{answers} answers of an optimizer step, L_i tokens each")
     match name:
         case "token_mean":
@@ -115,7 +114,7 @@ def _ratio(config: TrainConfig) -> list[tuple[str, str]]:
     if options.ratio in meaning:
         terms = [("r", meaning[options.ratio])]
     else:
-        terms = [("π_old", old)] if uses_of_old(config) else []
+        terms = [("π_old", old)] if config.uses_of_old else []
     if options.surrogate == "sapo" and options.ratio != "none":
         positive, negative = number(options.sapo_temperature_positive), number(options.sapo_temperature_negative)
         terms.append(("τ", f"{positive} where A > 0, else {negative}"))
@@ -157,7 +156,7 @@ def _advantage(config: TrainConfig) -> list[tuple[str, str]]:
     if options.clip > 0:
         text += f", within ±{number(options.clip)}"
     terms = [("A", text)]
-    if uses_kl(config) and config.kl.placement == "reward":
+    if config.uses_kl and config.kl.placement == "reward":
         terms[0] = ("A", text + ", and for each token - β·Σ_{u≥t} log(π_old/π_ref)")
     return [*terms, *reward_terms(config)]
 
@@ -204,7 +203,7 @@ def _weighted_kl(config: TrainConfig) -> str:
 
 def _kl_terms(config: TrainConfig) -> list[tuple[str, str]]:
     options = config.kl
-    if not uses_kl(config):
+    if not config.uses_kl:
         return []
     moved = options.refresh_reference_every_steps
     reference = f"the policy of every {moved}th step" if moved else "the policy at step 0"
@@ -261,7 +260,7 @@ def _circumstances(config: TrainConfig) -> list[tuple[str, str]]:
             groups += f", out of up to {number(active.max_prompts_per_step_factor)} times {batch.prompts_per_step}"
     if active.retire_pass_rate > 0:
         groups += f"; problems with {100 * active.retire_pass_rate:g} % right are retired"
-    updates = updates_per_step(config)
+    updates = config.updates_per_step
     steps = f"{updates} optimizer steps on" if updates > 1 else "1 optimizer step on"
     answers = f"{steps} {batch.prompts_per_step} × {batch.samples_per_prompt} answers"
     if config.objective.truncated == "mask":

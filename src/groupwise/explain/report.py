@@ -6,13 +6,13 @@ from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks import Finding, contradictions
-from groupwise.config.checks.finding import shown
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.equation import Equation, equation_of
 from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
 from groupwise.explain.techniques import Technique, techniques_of
 from groupwise.explain.values import values_at
+from groupwise.findings import shown
 from groupwise.memory.model_size import ModelSize, model_size
 
 WIDTH = 120

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config.facts import weights_of
 from groupwise.explain.numbers import number
+from groupwise.grading.totals import weights_of
 
 
 def reward_terms(config: TrainConfig) -> list[tuple[str, str]]:

@@ -95,3 +95,14 @@ def conditions(options: RewardOptions) -> dict[str, str]:
 def weight_of(options: RewardOptions, name: str) -> float:
     """The weight that the options state for one of their components, used or not."""
     return float((options.functions[name] if name not in BUILT_IN else getattr(options, name)).weight)
+
+
+def weights_of(options: RewardOptions) -> dict[str, float]:
+    """The weight of every component that a table uses; 0 where one is measured alone."""
+    names = component_names([options])
+    return dict(zip(names, weights(options, names).tolist(), strict=True))
+
+
+def weight_key(name: str) -> str:
+    """The option below a table of rewards that says how much a component is paid."""
+    return f"{name}.weight" if name in BUILT_IN else f"functions.{name}.weight"

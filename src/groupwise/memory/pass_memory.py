@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import KEPT_LIMIT
+from groupwise.config.data import KEPT_LIMIT
 from groupwise.memory.live_bytes import LiveBytes
 from groupwise.memory.truncated_model import head_alone, shrunken
 from groupwise.model.backends.packed_cpu.in_place import takes_in_place

@@ -35,10 +35,6 @@ class SamplingParams:
         return self.top_k == 0 and self.top_p == 1.0 and self.min_p == 0.0 and not self.record_kept
 
 
-# Bounds the memory of recorded sets: at most 4 KiB for each sampled token.
-KEPT_LIMIT = 1024
-
-
 @dataclass(frozen=True, slots=True)
 class KeptSets:
     """The tokens that could be drawn at each position of a completion.

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupwise.rollout.engine import KEPT_LIMIT, SamplingParams
+from groupwise.config.data import KEPT_LIMIT
+from groupwise.rollout.engine import SamplingParams
 
 # Tokens whose probabilities are added up in float32.
 BLOCK = 128

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import uses_kl
 from groupwise.data.files import ProblemFile
 from groupwise.data.sources import Source, eval_problems, open_sources, read_files, usable_files
 from groupwise.errors import DataError
@@ -160,7 +159,7 @@ def _prepare(
     for remark in remarks:
         reporter.note(remark)
     grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
-    reference = frozen_copy(policy) if uses_kl(config) else None
+    reference = frozen_copy(policy) if config.uses_kl else None
     reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
     reporter.note(f"memory    {micro}")

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import TrainConfig
-from groupwise.config.facts import selects_tokens, updates_per_step, uses_kl
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, Scoring, score
 from groupwise.objective.kl import kl_to_go
@@ -70,7 +69,7 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
     """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
-    return uses_kl(config) or entropy_coefficient > 0 or config.entropy.target_nats > 0
+    return config.uses_kl or entropy_coefficient > 0 or config.entropy.target_nats > 0
 
 
 def with_gradient(groups: Sequence[TrainGroup], config: TrainConfig, entropy_coefficient: float) -> list[TrainGroup]:
@@ -113,7 +112,7 @@ def accumulate_gradient(
     for part in cut(with_gradient(groups, config, entropy_coefficient), config.batch.micro_batch_tokens):
         micro = to_micro_batch(part, policy.device)
         scores = score(policy, micro.packed, scoring, micro.kept)
-        if config.objective.old_logps == "trainer" and updates_per_step(config) == 1:
+        if config.objective.old_logps == "trainer" and config.updates_per_step == 1:
             micro = replace(micro, old_logps_N=scores.logps_N.detach())
         tokens_B = torch.tensor([group_tokens[id(s)] for g in part for s in g.sequences], device=policy.device)
         outputs = policy_loss(objective, loss_inputs(micro, scores, tokens_B, totals, config, entropy_coefficient))
@@ -148,7 +147,7 @@ def loss_inputs(
         )
 
     kl_reduction = config.kl.reduction
-    penalised, in_reward = uses_kl(config), config.kl.placement == "reward"
+    penalised, in_reward = config.uses_kl, config.kl.placement == "reward"
     advantages_N = None
     if penalised and in_reward and micro.ref_logps_N is not None:
         to_go_N = kl_to_go(micro.old_logps_N, micro.ref_logps_N, lengths_B)
@@ -212,8 +211,8 @@ def update(
     minibatch without any gradient on any rank is no optimizer step: momentum and weight decay would move the weights
     without a reason in the data.
     """
-    selects = selects_tokens(config)
-    rescored = config.objective.old_logps == "trainer" and updates_per_step(config) > 1
+    selects = config.selects_tokens
+    rescored = config.objective.old_logps == "trainer" and config.updates_per_step > 1
     if rescored or selects:
         groups = with_trainer_logps(policy, groups, scoring_of(config), config.batch.micro_batch_tokens, rescored)
     if reference is not None:

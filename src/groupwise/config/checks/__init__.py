@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import data, grading, objective, payment, penalties, rewards, schedule
-from groupwise.config.checks.finding import Finding
+from groupwise.findings import Finding
 
 __all__ = ["Finding", "contradictions"]
 

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import Finding, error, shown, unused, warning
+from groupwise.config.checks.finding import unused
 from groupwise.config.checks.table import Table, each_once
-from groupwise.config.facts import KEPT_LIMIT, filters_tokens, is_generated, uses_kl, uses_of_old
+from groupwise.config.data import KEPT_LIMIT, is_generated
+from groupwise.findings import Finding, error, shown, warning
 from groupwise.grading.totals import CORRECTNESS, conditions
 
 
@@ -48,7 +49,7 @@ def _sources(config: TrainConfig) -> Iterator[Finding]:
 def sampling(config: TrainConfig) -> Iterator[Finding]:
     """Sampling from a part of the vocabulary: every scorer has to know the part."""
     options = config.sampling
-    if not filters_tokens(config):
+    if not config.filters_tokens:
         if options.keep_mask == "replay":
             text = (
                 "sampling.keep_mask=replay with top_k=0, top_p=1 and min_p=0: every token can be drawn, so there is no "
@@ -67,7 +68,7 @@ def sampling(config: TrainConfig) -> Iterator[Finding]:
             )
             yield warning(("sampling.top_k", "sampling.keep_mask"), text)
         return
-    uses = uses_of_old(config) + (["kl.coefficient"] if uses_kl(config) else [])
+    uses = config.uses_of_old + (["kl.coefficient"] if config.uses_kl else [])
     if not uses:
         text = (
             f"{given} with sampling.keep_mask=none: the gradient is that of log-probabilities over the whole "

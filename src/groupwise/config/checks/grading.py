@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import Finding, error, shown, unused, warning
-from groupwise.config.facts import DOMAIN_OF_GENERATED, trained_domains
+from groupwise.config.checks.finding import unused
+from groupwise.config.data import DOMAIN_OF_GENERATED
 from groupwise.data.reasoning_gym import is_gym_source
+from groupwise.findings import Finding, error, shown, warning
 
 
 def domains(config: TrainConfig) -> Iterator[Finding]:
     """Domains that state nothing, or that no problem belongs to."""
-    trained = trained_domains(config)
+    trained = config.trained_domains
     for name, domain in config.domains.items():
         if domain.kl_coefficient is None and domain.rewards == config.rewards:
             text = (

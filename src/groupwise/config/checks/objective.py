@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import Finding, error, unused, warning
-from groupwise.config.facts import updates_per_step, uses_kl, uses_of_old
+from groupwise.config.checks.finding import unused
+from groupwise.findings import Finding, error, warning
 
 READERS = {
     "clip_low": ("ppo_clip", "dppo", "gmpo"),
@@ -117,7 +117,7 @@ def sequence_ratio(config: TrainConfig) -> Iterator[Finding]:
         yield warning(("objective.ratio", "sampling.max_new_tokens"), text)
     sequence_level = options.ratio in ("sequence_geometric_mean", "sequence_product") or options.surrogate == "gmpo"
     kl = config.kl
-    if sequence_level and kl.placement == "reward" and uses_kl(config):
+    if sequence_level and kl.placement == "reward" and config.uses_kl:
         text = (
             f"kl.placement=reward with objective.ratio={options.ratio}: the penalty differs from token to token, and a "
             "ratio of the whole answer spreads its gradient over all of them; set objective.ratio=gspo_token or token, "
@@ -128,7 +128,7 @@ def sequence_ratio(config: TrainConfig) -> Iterator[Finding]:
 
 def staleness(config: TrainConfig) -> Iterator[Finding]:
     """Several optimizer steps on the same answers, without anything that keeps the policy near them."""
-    options, updates = config.objective, updates_per_step(config)
+    options, updates = config.objective, config.updates_per_step
     free = options.surrogate == "reinforce" or (options.ratio == "none" and options.surrogate != "dppo")
     if updates > 1 and free:
         keys = ("batch.epochs_per_step", "batch.minibatches_per_step")
@@ -152,7 +152,7 @@ def reduction(config: TrainConfig) -> Iterator[Finding]:
 
 def old_logps(config: TrainConfig) -> Iterator[Finding]:
     """Who states the old log-probabilities."""
-    options, uses = config.objective, uses_of_old(config)
+    options, uses = config.objective, config.uses_of_old
     if options.old_logps == "sampler" and config.model.compute_dtype == "bfloat16" and uses:
         text = (
             "objective.old_logps=sampler with model.compute_dtype=bfloat16: the engine's bfloat16 copy differs from "

@@ -4,10 +4,19 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config.checks.finding import Finding, error, shown, unused, warning
+from groupwise.config.checks.finding import unused
 from groupwise.config.checks.table import Table, each_once
-from groupwise.config.facts import paid_components, weight_key, weights_of
-from groupwise.grading.totals import CORRECTNESS, FORMAT, LENGTH, OVERLONG, REPETITION, conditions
+from groupwise.findings import Finding, error, shown, warning
+from groupwise.grading.totals import (
+    CORRECTNESS,
+    FORMAT,
+    LENGTH,
+    OVERLONG,
+    REPETITION,
+    conditions,
+    weight_key,
+    weights_of,
+)
 
 
 def advantage(config: TrainConfig) -> Iterator[Finding]:
@@ -60,7 +69,7 @@ def _estimators(config: TrainConfig) -> Iterator[Finding]:
         yield from each_once(config, _beside_pass_at_k)
     if options.estimator == "max_rl":
         yield from each_once(config, _beside_max_rl)
-    if options.estimator == "gdpo" and len(paid := paid_components(config)) == 1:
+    if options.estimator == "gdpo" and len(paid := config.paid_components) == 1:
         text = (
             f"advantage.estimator=gdpo with {paid[0]} as the only paid reward: there is nothing to normalise apart, "
             "what is left is a group deviation with one more whitening; give a second reward a weight, or set "

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import Finding, error, shown, unused, warning
-from groupwise.config.facts import engine_is_trainer, trained_domains, updates_per_step, uses_kl
+from groupwise.config.checks.finding import unused
+from groupwise.findings import Finding, error, shown, warning
 
 
 def engine_correction(config: TrainConfig) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def engine_correction(config: TrainConfig) -> Iterator[Finding]:
             "engine's own numbers, so that it is exactly 1; set objective.old_logps=trainer"
         )
         yield error(("engine_correction.form", "objective.old_logps"), text)
-    elif engine_is_trainer(config):
+    elif config.engine_is_trainer:
         text = (
             f"engine_correction.form={options.form} with model.compute_dtype=float32: the engine samples with the "
             "trainer's own weights and arithmetic, so that every weight is 1 up to rounding; set "
@@ -47,7 +47,7 @@ def off_policy_mask(config: TrainConfig) -> Iterator[Finding]:
         yield from unused(config, "off_policy_mask.threshold_nats", "off_policy_mask.against=none", remedy)
         return
     restated = options.against == "old" and config.objective.old_logps == "trainer"
-    if updates_per_step(config) == 1 and (engine_is_trainer(config) or restated):
+    if config.updates_per_step == 1 and (config.engine_is_trainer or restated):
         text = (
             f"off_policy_mask.against={options.against} with one optimizer step on each batch of answers: the policy "
             "that is scored is the one that sampled, so that the mask never masks; raise batch.minibatches_per_step or "
@@ -59,7 +59,7 @@ def off_policy_mask(config: TrainConfig) -> Iterator[Finding]:
 def kl(config: TrainConfig) -> Iterator[Finding]:
     """Options of a penalty that is not there, or that is somewhere else."""
     options = config.kl
-    if not uses_kl(config):
+    if not config.uses_kl:
         for name in ("estimator", "importance", "placement", "reduction", "refresh_reference_every_steps"):
             yield from unused(config, f"kl.{name}", "kl.coefficient=0", "give it a coefficient")
         for name, domain in config.domains.items():
@@ -74,7 +74,7 @@ def kl(config: TrainConfig) -> Iterator[Finding]:
     if options.placement == "reward":
         for name in ("estimator", "importance", "reduction"):
             yield from unused(config, f"kl.{name}", "kl.placement=reward", "set kl.placement=loss")
-    trained = trained_domains(config)
+    trained = config.trained_domains
     if trained and all(config.kl_coefficient_of(name) == 0 for name in trained):
         stated = {name: f"domains.{name}.kl_coefficient" for name in trained if name in config.domains}
         keys = [stated.get(name, "kl.coefficient") for name in trained]
@@ -95,7 +95,7 @@ def kl(config: TrainConfig) -> Iterator[Finding]:
 def kl_estimate(config: TrainConfig) -> Iterator[Finding]:
     """Estimates whose gradient is not that of the KL divergence (see `objective/kl.py` and its tests)."""
     options = config.kl
-    if not uses_kl(config) or options.placement == "reward":
+    if not config.uses_kl or options.placement == "reward":
         return
     keys = ("kl.estimator", "kl.importance")
     if options.estimator == "k1" and options.importance == "none":
@@ -169,8 +169,8 @@ def covariance(config: TrainConfig) -> Iterator[Finding]:
             "no covariance lies between them; the paper has 1 and 5"
         )
         yield error(("entropy.clip_cov_low", "entropy.clip_cov_high"), text)
-    exact = engine_is_trainer(config) or config.objective.old_logps == "trainer"
-    if options.covariance == "kl_cov" and updates_per_step(config) == 1 and exact:
+    exact = config.engine_is_trainer or config.objective.old_logps == "trainer"
+    if options.covariance == "kl_cov" and config.updates_per_step == 1 and exact:
         text = (
             "entropy.covariance=kl_cov with one optimizer step on each batch of answers: it penalises |log π_new - log "
             "π_old|, whose gradient is 0 where both are the same policy; raise batch.minibatches_per_step or "

@@ -5,14 +5,13 @@ import re
 from collections.abc import Callable, Iterator
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config.checks.finding import Finding
 from groupwise.config.checks.table import Table, each_once
 from groupwise.config.describe import suggest_word
-from groupwise.config.facts import weights_of
+from groupwise.findings import Finding
 from groupwise.grading.components.language import script_fault
 from groupwise.grading.components.pattern import pattern_fault, pattern_warning
 from groupwise.grading.conditions import conditions_fault, format_trap
-from groupwise.grading.totals import LANGUAGE, LENGTH, REPETITION, is_used
+from groupwise.grading.totals import LANGUAGE, LENGTH, REPETITION, is_used, weights_of
 
 GRADERS = ("auto", "maths", "code")
 

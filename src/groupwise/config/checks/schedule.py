@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks.finding import Finding, unused, warning
+from groupwise.config.checks.finding import unused
+from groupwise.findings import Finding, warning
 
 
 def optimizer(config: TrainConfig) -> Iterator[Finding]:

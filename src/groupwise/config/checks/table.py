@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config.checks.finding import Finding, error, shown, warning
+from groupwise.findings import Finding, error, shown, warning
 from groupwise.grading.reward_options import FunctionOptions
 
 

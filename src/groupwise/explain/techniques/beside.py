@@ -1,6 +1,5 @@
 """Additions to the fifteen beside the policy term: penalties, entropy, and what is sampled."""
 
-from groupwise.config.facts import filters_tokens, uses_kl
 from groupwise.explain.techniques.technique import Technique
 
 PENALTIES: tuple[Technique, ...] = (
@@ -12,7 +11,7 @@ PENALTIES: tuple[Technique, ...] = (
         equation="A_t = A - β·Σ_{u≥t} log(π_old/π_ref)",
         values="β 0.02",
         keys=("kl.placement",),
-        is_on=lambda c: uses_kl(c) and c.kl.placement == "reward",
+        is_on=lambda c: c.uses_kl and c.kl.placement == "reward",
         cost="reference model and its forward pass",
         test="objective/test_kl.py::test_k1_in_the_reward_is_exact_on_policy",
     ),
@@ -24,7 +23,7 @@ PENALTIES: tuple[Technique, ...] = (
         equation="for example (1/S) Σ_i (1/L_i) Σ_t KL_it, the length-normalised form",
         values="none",
         keys=("kl.reduction",),
-        is_on=lambda c: uses_kl(c) and c.kl.placement == "loss" and c.kl.reduction != "as_policy",
+        is_on=lambda c: c.uses_kl and c.kl.placement == "loss" and c.kl.reduction != "as_policy",
         cost="as 8",
         test="objective/test_loss.py::test_kl_may_have_a_reduction_of_its_own",
         differs="It changes the size and not the direction: k1 as a loss has an expected gradient of 0 either way.",
@@ -37,7 +36,7 @@ PENALTIES: tuple[Technique, ...] = (
         equation="π_ref ← π every n steps",
         values="400 steps of 512 answers",
         keys=("kl.refresh_reference_every_steps",),
-        is_on=lambda c: uses_kl(c) and c.kl.refresh_reference_every_steps > 0,
+        is_on=lambda c: c.uses_kl and c.kl.refresh_reference_every_steps > 0,
         cost="the reference is in the checkpoints",
         test="explain/test_explain.py::test_costs_of_a_reference",
     ),
@@ -139,7 +138,7 @@ DATA: tuple[Technique, ...] = (
         equation="sample from π over the kept set K",
         values="by use",
         keys=("sampling.top_k", "sampling.top_p", "sampling.min_p"),
-        is_on=filters_tokens,
+        is_on=lambda c: c.filters_tokens,
         cost="as 11",
         test="rollout/test_engine.py::test_recorded_sets_are_those_that_were_sampled_from",
         differs="Refused without 11 where a ratio, a correction or a KL compares log-probabilities: others score the "

@@ -1,6 +1,5 @@
 """The fifteen techniques, in the order and with the numbers of the table that they are known by."""
 
-from groupwise.config.facts import uses_kl
 from groupwise.explain.techniques.technique import Technique
 
 GOLDEN = "objective/test_golden_loss.py::test_loss_and_gradient"
@@ -61,7 +60,7 @@ FIFTEEN: tuple[Technique, ...] = (
         equation="β = 0",
         values="0",
         keys=("kl.coefficient", "domains.NAME.kl_coefficient"),
-        is_on=lambda c: not uses_kl(c),
+        is_on=lambda c: not c.uses_kl,
         cost="saves the reference and its forward pass",
         test="explain/test_explain.py::test_costs_of_a_reference",
     ),
@@ -120,7 +119,7 @@ FIFTEEN: tuple[Technique, ...] = (
         equation="β of the answer's domain",
         values="none published; weak or none for mathematics",
         keys=("domains.NAME.kl_coefficient", "kl.coefficient"),
-        is_on=lambda c: uses_kl(c) and any(c.kl_coefficient_of(name) != c.kl.coefficient for name in c.domains),
+        is_on=lambda c: c.uses_kl and any(c.kl_coefficient_of(name) != c.kl.coefficient for name in c.domains),
         cost="reference model; its pass only over groups with a coefficient",
         test="objective/test_loss.py::test_kl_coefficients_differ_by_sequence_and_leave_the_policy_term_alone",
         differs="The seed's 0 for mathematics and 0.02 for code are its own.",
@@ -133,7 +132,7 @@ FIFTEEN: tuple[Technique, ...] = (
         equation="r·(e^{-δ} - 1 + δ), δ = log π_new - log π_ref, gradient through both",
         values="per token, with k3",
         keys=("kl.importance", "kl.estimator"),
-        is_on=lambda c: uses_kl(c) and c.kl.placement == "loss" and c.kl.importance != "none",
+        is_on=lambda c: c.uses_kl and c.kl.placement == "loss" and c.kl.importance != "none",
         cost="reference model and its forward pass",
         test="objective/test_kl.py::test_token_weighted_forms_are_the_local_gradient",
         differs="The seed weighs k1 of the whole answer by the ratio of the whole answer: `estimator=k1` with "

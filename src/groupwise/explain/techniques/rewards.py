@@ -1,12 +1,11 @@
 """Additions to the fifteen in what completions are paid."""
 
 from groupwise.config import RewardOptions, TrainConfig
-from groupwise.config.facts import any_table
 from groupwise.explain.techniques.technique import Technique
 
 
 def _in_some_table(config: TrainConfig, section: str) -> bool:
-    return any_table(config, lambda table: getattr(table, section).weight > 0)
+    return config.any_table(lambda table: getattr(table, section).weight > 0)
 
 
 def _is_conditional(options: RewardOptions) -> bool:
@@ -37,7 +36,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="R = w·correct + λ·format·[correct = 1]",
         values="λ 1",
         keys=("rewards.format.when", "rewards.format.weight", "rewards.functions.NAME.when"),
-        is_on=lambda c: any_table(c, _is_conditional),
+        is_on=lambda c: c.any_table(_is_conditional),
         cost="none",
         test="grading/test_components.py::test_a_condition_needs_the_full_component",
     ),
@@ -49,7 +48,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="R = Σ_k min(w_k R_k, 0) where the gate is below 1",
         values="none",
         keys=("rewards.gate",),
-        is_on=lambda c: any_table(c, lambda table: table.gate != ""),
+        is_on=lambda c: c.any_table(lambda table: table.gate != ""),
         cost="none",
         test="grading/test_components.py::test_behind_a_gate_only_penalties_count",
         differs="open-instruct's gate tests a scaled score for 1, so that any weight but 1 closes it for good.",
@@ -62,7 +61,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="0 up to L_max-C, then linear to -1 at L_max",
         values="L_max 20480, C 4096, beside +1 and -1",
         keys=("rewards.overlong.buffer_tokens", "rewards.overlong.weight"),
-        is_on=lambda c: any_table(c, lambda table: table.overlong.buffer_tokens > 0 and table.overlong.weight > 0),
+        is_on=lambda c: c.any_table(lambda table: table.overlong.buffer_tokens > 0 and table.overlong.weight > 0),
         cost="none",
         test="grading/test_overlong_penalty.py::test_golden",
     ),
@@ -74,7 +73,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="λ = 0.5 - (L - L_min)/(L_max - L_min); λ if right, else min(0, λ)",
         values="after a warm-up without it, whose weight is not published",
         keys=("rewards.length.weight", "rewards.length.form"),
-        is_on=lambda c: any_table(c, lambda t: t.length.weight > 0 and t.length.form == "group_relative"),
+        is_on=lambda c: c.any_table(lambda t: t.length.weight > 0 and t.length.form == "group_relative"),
         cost="none",
         test="grading/test_length_language_repetition.py::test_length_within_the_group",
     ),
@@ -86,7 +85,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="0 up to L_free, then linear to -1 at L_max",
         values="none",
         keys=("rewards.length.weight", "rewards.length.form", "rewards.length.free_tokens"),
-        is_on=lambda c: any_table(c, lambda t: t.length.weight > 0 and t.length.form == "linear"),
+        is_on=lambda c: c.any_table(lambda t: t.length.weight > 0 and t.length.form == "linear"),
         cost="none",
         test="grading/test_length_language_repetition.py::test_a_linear_price",
     ),
@@ -125,7 +124,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="correct = passed / tests",
         values="none",
         keys=("rewards.correctness.code.credit",),
-        is_on=lambda c: any_table(c, lambda table: table.correctness.code.credit == "share"),
+        is_on=lambda c: c.any_table(lambda table: table.correctness.code.credit == "share"),
         cost="none; programs run in a sandbox either way",
         test="options/test_every_option.py::test_the_option_gives_what_follows_by_hand",
         differs="DeepSeek-R1 and most others pay all or nothing: a share can be had by answers for the easy cases.",
@@ -138,7 +137,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="correct = verdict of the second where the first is undecided",
         values="none",
         keys=("rewards.correctness.second_grader", "rewards.correctness.undecided", "grading.second_grader_seconds"),
-        is_on=lambda c: any_table(c, lambda table: table.correctness.second_grader != "none"),
+        is_on=lambda c: c.any_table(lambda table: table.correctness.second_grader != "none"),
         cost="up to grading.second_grader_seconds for each undecided answer",
         test="options/test_every_option.py::test_the_option_gives_what_follows_by_hand",
         differs="Others compute it in the trainer's process, where it parses and simplifies text of the model.",
@@ -156,7 +155,7 @@ REWARDS: tuple[Technique, ...] = (
             "rewards.functions.NAME.when",
             "rewards.correctness.grader",
         ),
-        is_on=lambda c: any_table(c, lambda table: bool(table.functions)),
+        is_on=lambda c: c.any_table(lambda table: bool(table.functions)),
         cost="grading.workers processes, memory_mb each at most",
         test="grading/test_components.py::test_weights_of_every_kind",
     ),

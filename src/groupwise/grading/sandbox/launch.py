@@ -18,9 +18,9 @@ from groupwise.errors import DataError
 
 BROKER = """
 import sys, types
-for name, path in (("groupwise", ""), ("groupwise.grading", "/grading"), ("groupwise.grading.sandbox", "/grading/sandbox")):
+for name in ("groupwise", "groupwise.grading", "groupwise.grading.sandbox"):
     package = types.ModuleType(name)
-    package.__path__ = [sys.argv[1] + path]
+    package.__path__ = [sys.argv[1] + name.removeprefix("groupwise").replace(".", "/")]
     sys.modules[name] = package
 from groupwise.grading.sandbox.broker.main import main
 main(int(sys.argv[2]))

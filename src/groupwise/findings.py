@@ -1,0 +1,34 @@
+"""What is wrong between options, as data."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong between the options `keys`, why, and what to do. A `warning` can be run, an `error` is refused."""
+
+    level: Literal["error", "warning"]
+    keys: tuple[str, ...]
+    message: str
+
+
+def error(keys: tuple[str, ...], message: str) -> Finding:
+    """Something that cannot be run, or that would not be what it says."""
+    return Finding("error", keys, message)
+
+
+def warning(keys: tuple[str, ...], message: str) -> Finding:
+    """Something that can be run and is hardly what was wanted."""
+    return Finding("warning", keys, message)
+
+
+def shown(value: Any) -> str:
+    """A value as it is written in a configuration."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {shown(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return "''" if value == "" else str(value)

@@ -1,0 +1,81 @@
+"""What a technique is made of: options, a function, its part of the equation, its checks, and its row in the docs.
+
+One module holds one technique. Its class derives from the base class of its room, such as
+`objective.surrogates.base.Surrogate`, which declares the function that the room calls. The room's `__init__.py` lists
+its techniques as one union, which is an option of the configuration: `objective.surrogate: {type: cispo, cap: 5}`, or
+`cispo` alone for its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BeforeValidator, SerializerFunctionWrapHandler, model_serializer
+
+from groupwise.findings import Finding
+from groupwise.options import Options
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a technique says of itself: `explain`, `recipes` and docs/techniques.md are made of cards.
+
+    Attributes:
+        name: the name in the literature.
+        source: paper and equation.
+        what: in one line.
+        equation: as the source has it.
+        values: the source's own numbers; `none` where it states none.
+        keys: the options that make it up.
+        is_on: whether a configuration has it.
+        cost: memory and passes.
+        test: `file::function` below tests/, with the case in brackets.
+        differs: how others, under the same name, mean something else; empty where nobody does.
+        number: in the table of the fifteen techniques; None for the others.
+    """
+
+    name: str
+    source: str
+    what: str
+    equation: str
+    values: str
+    keys: tuple[str, ...]
+    is_on: Callable[[TrainConfig], bool]
+    cost: str
+    test: str
+    differs: str = ""
+    number: int | None = None
+
+
+class Technique(Options):
+    """Base of all techniques: a frozen record of options with a field `type`, and what follows from them."""
+
+    cards: ClassVar[tuple[Card, ...]] = ()
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:  # noqa: ARG002 - of those that check something
+        """What contradicts itself, does nothing, or is known to be unsound in this configuration."""
+        yield from ()
+
+    @model_serializer(mode="wrap")
+    def _name_alone(self, handler: SerializerFunctionWrapHandler) -> Any:
+        """A technique without options is written as its name."""
+        tree = handler(self)
+        return tree["type"] if tree.keys() == {"type"} else tree
+
+
+def by_name(default: type[Technique]) -> BeforeValidator:
+    """Accept a technique's name in place of its options, and options without a name as those of `default`."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"type": value}
+        if isinstance(value, dict) and "type" not in value:
+            return {"type": default.model_fields["type"].default, **value}
+        return value
+
+    return BeforeValidator(named)
