@@ -1,10 +1,11 @@
 """Composing a configuration: what wins, what is refused, and how the errors read."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError
 
 Write = Callable[..., str]
+# A reader of YAML 1.1 that the package does not use: transformers brings PyYAML.
+yaml: Any = importlib.import_module("yaml")
 
 
 @pytest.fixture
@@ -298,6 +301,8 @@ def test_warnings_do_not_refuse() -> None:
         ("run: {steps: " + "9" * 5000 + "}", ["run.steps: found the text '999", "expected an integer"]),
         ("run: " + "[" * 20, ["not valid YAML"]),
         ("run: " + "[" * 1200 + "]" * 1200, ["nested too deeply"]),
+        ("run: " + "{" * 1200, ["nested too deeply"]),
+        ("? " * 1200, ["nested too deeply"]),
     ],
 )
 def test_broken_files(text: str | bytes, words: list[str], write: Write) -> None:

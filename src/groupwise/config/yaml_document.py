@@ -1,49 +1,42 @@
 """YAML as configuration files use it: the scalars of YAML 1.2, no duplicate keys, and the line of every value.
 
-PyYAML speaks YAML 1.1, where `1e-5` is text, `on` is true, `12:30` is 750 and the last of two equal keys wins silently.
+ruamel.yaml parses; values are built from its events, so that no text can name a Python object to construct.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, Event, MappingStartEvent, NodeEvent, ScalarEvent
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.representer import SafeRepresenter
 
 Path = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
-# Longer integers stay text and are refused by type: int() itself raises beyond a few thousand digits.
-_SCALARS = {
-    "null": re.compile(r"(?:null|Null|NULL|~|)\Z"),
-    "bool": re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"),
-    "int": re.compile(r"[-+]?[0-9]{1,300}\Z"),
-    "float": re.compile(
-        r"(?:[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+_DEEPEST = 100
+# ruamel.yaml also reads 1_000, 0x1F and dates. Longer integers stay text and are refused by their type: int() itself
+# raises beyond a few thousand digits.
+_SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "null": (re.compile(r"null|Null|NULL|~|"), lambda _: None),
+    "bool": (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
+    "int": (re.compile(r"[-+]?[0-9]{1,300}"), int),
+    "float": (
+        re.compile(
+            r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+        ),
+        lambda text: float(text.replace(".", "") if text[-1].isalpha() else text),
     ),
+    "str": (re.compile(r".*", re.DOTALL), str),
 }
-
-
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: dict[Any, Any] = {}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes whatever either version of YAML would not read as text, so that every reader agrees with ours."""
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Text as a scalar; line breaks that are not \\n survive only where they are escaped."""
-    style = '"' if any(char in text for char in "\x85\u2028\u2029") else None
-    return dumper.represent_scalar(_TAG + "str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-for _name, _pattern in _SCALARS.items():
-    _Loader.add_implicit_resolver(_TAG + _name, _pattern, None)
-    _Dumper.add_implicit_resolver(_TAG + _name, _pattern, None)
+# Text that YAML 1.1 and 1.2 both read as text when it is not quoted.
+_PLAIN = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[a-z].*", re.IGNORECASE)
 
 
 @dataclass
@@ -67,20 +60,19 @@ def read_document(text: str, name: str) -> Document:
 
     Raises YamlError for broken syntax, a text that is not a mapping, duplicate keys, tags and aliases.
     """
-    root = _compose(text, name)
-    if root is None:
+    reader = _Reader(text, name)
+    tree = reader.root()
+    if tree is None:
         return Document()
-    if not isinstance(root, yaml.MappingNode):
-        raise YamlError([f"{_place(root, name)}: expected `key: value` lines, found {_node_kind(root)}"])
-    value, positions = _read_root(root, name)
-    return Document(value, positions)
+    if not isinstance(tree, dict):
+        raise YamlError([f"{reader.first_place}: expected `key: value` lines, found {_kind(tree)}"])
+    return Document(tree, reader.positions)
 
 
 def read_value(text: str, name: str) -> Any:
     """Read one value, as it stands behind the `=` of an override. Raises YamlError as `read_document` does."""
     try:
-        root = _compose(text, "")
-        return None if root is None else _read_root(root, "")[0]
+        return _Reader(text, "").root()
     except YamlError as error:
         # There is only one line, so its number would say nothing.
         raise YamlError([f"{name}: {message.partition(': ')[2]}" for message in error.messages]) from None
@@ -91,107 +83,146 @@ def quoted_text(text: str) -> str | None:
     if text[:1] not in ("'", '"'):
         return None
     try:
-        root = _compose(text, "")
+        value = _Reader(text, "").root()
     except YamlError:
         return None
-    return str(root.value) if isinstance(root, yaml.ScalarNode) and root.style is not None else None
+    return value if isinstance(value, str) else None
 
 
 def write_yaml(tree: dict[str, Any]) -> str:
-    """The tree as YAML that `read_document` reads back exactly."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**30)
+    """The tree as YAML that `read_document` reads back exactly, and every reader of YAML 1.1 as well."""
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.width = 2**30
+    stream = StringIO()
+    yaml.dump(tree, stream)
+    return stream.getvalue()
 
 
-def _compose(text: str, name: str) -> yaml.Node | None:
-    try:
-        for token in yaml.scan(text, Loader=_Loader):
-            # An alias may stand for itself, or for a tree that grows without bound.
-            if isinstance(token, yaml.AliasToken):
-                raise YamlError([f"{name}:{token.start_mark.line + 1}: aliases (*{token.value}) are not supported"])
-        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        reason = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError([f"{name}:{line}: not valid YAML: {reason}"]) from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        reason = f"character U+{ord(text[error.position]):04X} is not allowed"
-        raise YamlError([f"{name}:{line}: not valid YAML: {reason}"]) from None
-    except RecursionError:
-        raise YamlError([f"{name}:1: nested too deeply"]) from None
-    return root
+class _Representer(SafeRepresenter):
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - equal values are written out
+        return True
+
+    def text(self, text: str) -> ScalarNode:
+        # Line breaks that are not \n survive only where they are escaped.
+        is_odd = any(char in text for char in "\x85\u2028\u2029")
+        style = '"' if is_odd else None if _PLAIN.match(text) else "'"
+        return self.represent_scalar(_TAG + "str", text, style=style)
+
+    def number(self, value: float) -> ScalarNode:
+        # YAML 1.1 reads 1e-05 as text.
+        text = repr(value)
+        return self.represent_scalar(_TAG + "float", text if "." in text else text.replace("e", ".0e"))
 
 
-def _read_root(root: yaml.Node, name: str) -> tuple[Any, dict[Path, str]]:
-    reader = _Reader(name)
-    value = reader.value(root, ())
-    if reader.messages:
-        raise YamlError(reader.messages)
-    return value, reader.positions
-
-
-def _place(node: yaml.Node, name: str) -> str:
-    return f"{name}:{node.start_mark.line + 1}"
-
-
-def _node_kind(node: yaml.Node) -> str:
-    if isinstance(node, yaml.SequenceNode):
-        return "a list"
-    return f"only the value {node.value[:40]!r}" if isinstance(node, yaml.ScalarNode) else "a mapping"
+_Representer.add_representer(str, _Representer.text)
+_Representer.add_representer(float, _Representer.number)
 
 
 class _Reader:
-    """Turns nodes into values, and keeps where each stood and what was wrong with it."""
+    """Turns the events of a text into values, and keeps where each stood and what was wrong with it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, text: str, name: str) -> None:
         self.name = name
         self.positions: dict[Path, str] = {}
-        self.messages: list[str] = []
+        self.first_place = f"{name}:1"
+        self._messages: list[str] = []
+        self._events = self._parse(text)
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._placed(child, (*path, index)) for index, child in enumerate(node.value)]
-        return self._scalar(node)
+    def root(self) -> Any:
+        """The value of the whole text; None where it is empty. Raises YamlError."""
+        event = next(self._events, None)
+        if event is None:
+            return None
+        self.first_place = self._place(event)
+        value = self._value(event, ())
+        if second := next(self._events, None):
+            self._messages.append(f"{self._place(second)}: not valid YAML: expected a single document")
+        if self._messages:
+            raise YamlError(self._messages)
+        return value
 
-    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for key_node, value_node in self._pairs(node):
-            key = str(key_node.value)
-            where = _place(key_node, self.name)
-            if key in values:
-                first = self.positions[(*path, key)]
-                self.messages.append(f"{where}: the key `{key}` stands here a second time; the first is at {first}")
-                continue
-            self.positions[(*path, key)] = where
-            values[key] = self.value(value_node, (*path, key))
+    def _parse(self, text: str) -> Iterator[Event]:
+        """The first events of scalars, lists and mappings, and the last ones of lists and mappings."""
+        try:
+            for event in YAML(typ="safe", pure=True).parse(text):
+                if isinstance(event, AliasEvent):
+                    # It may name what it is part of, or a tree that grows without bound.
+                    raise YamlError([f"{self._place(event)}: aliases (*{event.anchor}) are not supported"])
+                if isinstance(event, NodeEvent | CollectionEndEvent):
+                    yield event
+        except MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            reason = ", ".join(part for part in (error.context, error.problem) if part)
+            raise YamlError([f"{self.name}:{line}: not valid YAML: {reason}"]) from None
+        except ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            reason = f"character U+{ord(text[error.position]):04X} is not allowed"
+            raise YamlError([f"{self.name}:{line}: not valid YAML: {reason}"]) from None
+
+    def _place(self, event: Event) -> str:
+        return f"{self.name}:{event.start_mark.line + 1}"
+
+    def _value(self, event: Any, path: Path) -> Any:
+        if len(path) > _DEEPEST:
+            raise YamlError([f"{self._place(event)}: nested too deeply"])
+        if isinstance(event, ScalarEvent):
+            return self._scalar(event)
+        if event.tag not in (None, f"{_TAG}map", f"{_TAG}seq"):
+            self._refuse_tag(event)
+        return self._mapping(path) if isinstance(event, MappingStartEvent) else self._list(path)
+
+    def _children(self) -> Iterator[Event]:
+        """The first event of each node of the list or mapping that has begun; the node is read before the next."""
+        while isinstance(event := next(self._events), NodeEvent):
+            yield event
+
+    def _list(self, path: Path) -> list[Any]:
+        values = []
+        for index, event in enumerate(self._children()):
+            self.positions[(*path, index)] = self._place(event)
+            values.append(self._value(event, (*path, index)))
         return values
 
-    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        for key_node, value_node in node.value:
-            if isinstance(key_node, yaml.ScalarNode):
-                yield key_node, value_node
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for event in self._children():
+            where = self._place(event)
+            if not isinstance(event, ScalarEvent):
+                self._messages.append(f"{where}: a key must be text, found {_kind(self._value(event, (*path, 0)))}")
+                self._value(next(self._events), (*path, 0))
+                continue
+            key = str(event.value)
+            here = (*path, key)
+            if key in values:
+                first = self.positions[here]
+                self._messages.append(f"{where}: the key `{key}` stands here a second time; the first is at {first}")
             else:
-                self.messages.append(f"{_place(key_node, self.name)}: a key must be text, found {_node_kind(key_node)}")
+                self.positions[here] = where
+            values.setdefault(key, self._value(next(self._events), here))
+        return values
 
-    def _placed(self, node: yaml.Node, path: Path) -> Any:
-        self.positions[path] = _place(node, self.name)
-        return self.value(node, path)
+    def _scalar(self, event: Any) -> Any:
+        text = str(event.value)
+        if event.tag is not None:
+            # The text need not be what its tag says: `!!int x`.
+            kind = event.tag.removeprefix(_TAG)
+            if kind not in _SCALARS or not _SCALARS[kind][0].fullmatch(text):
+                self._refuse_tag(event)
+                return None
+        elif event.style is not None:
+            kind = "str"
+        else:
+            kind = next(name for name, (pattern, _) in _SCALARS.items() if pattern.fullmatch(text))
+        return _SCALARS[kind][1](text)
 
-    def _scalar(self, node: yaml.Node) -> Any:
-        text = str(node.value)
-        kind = node.tag.removeprefix(_TAG)
-        if kind == "str":
-            return text
-        # An explicit tag (`!!int x`, `!!python/name:os.system`) need not fit the text behind it.
-        if kind not in _SCALARS or not _SCALARS[kind].match(text):
-            self.messages.append(f"{_place(node, self.name)}: the tag {node.tag} is not supported")
-            return None
-        if kind == "null":
-            return None
-        if kind == "bool":
-            return text.lower() == "true"
-        if kind == "int":
-            return int(text)
-        return float(text.replace(".inf", "inf").replace(".nan", "nan") if text[-1].isalpha() else text)
+    def _refuse_tag(self, event: Any) -> None:
+        self._messages.append(f"{self._place(event)}: the tag {event.tag} is not supported")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return f"only the value {str(value)[:40]!r}"
