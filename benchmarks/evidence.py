@@ -92,7 +92,7 @@ VARIANTS: dict[str, list[str]] = {
     "4 epochs, r·k3 0.02": [*EPOCHS, "kl.coefficient=0.02"],
     "format weight 0.1": ["rewards.format.weight=0.1"],
     "format weight 1": ["rewards.format.weight=1.0"],
-    "format weight 1, conditional": ["rewards.format.weight=1.0", "rewards.format.when=correctness"],
+    "format weight 1, conditional": ["rewards.format.weight=1.0", "rewards.format.requires=correctness"],
     "group std": ["advantage.scale=group_std"],
     "no refill": ["active_sampling.refill=false"],
     "no filter": ["active_sampling.refill=false", "active_sampling.filter=none"],

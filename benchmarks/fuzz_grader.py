@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of the grader of mathematics: `python benchmarks/fuzz_grader.py --minutes 10 --seed 1`.
 
 Needs atheris (`pip install 'groupwise[fuzz]'`). libFuzzer keeps the inputs that reach code that none reached before;
-they begin with the pairs of tests/maths/corpus, and are changed token by token, or by whole expressions of a small
+they begin with the pairs of tests/math/corpus, and are changed token by token, or by whole expressions of a small
 grammar of LaTeX. An input is an answer and a reference answer, for which has to hold:
 
 - a verdict without an exception, of the statuses that the grader has, in less than --milliseconds of CPU time;
@@ -35,20 +35,20 @@ with atheris.instrument_imports(include=["groupwise.grading.math"]):
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import SPECIAL_TOKEN, Response, Verdict
 from tests.grading.math.corpus import KINDS, all_cases
 
 TIMED = """
 import json, sys, time
 from groupwise.grading.math.grade import grade
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response
 text, truncated, opened, gold, mode = json.load(sys.stdin)
 times = []
 for _ in range(3):
     start = time.process_time()
-    grade(Response((), text, truncated, opened), gold, MathsPolicy(answer=mode))
+    grade(Response((), text, truncated, opened), gold, MathOptions(answer=mode))
     times.append(1e3 * (time.process_time() - start))
 print(min(times))
 """
@@ -58,8 +58,8 @@ ATTEMPTS = 5
 MOST_FAILURES = 200
 MOST_BYTES = 4096
 MODES = ("marked", "boxed", "gsm8k", "answer_tag", "last_number", "lenient")
-POLICIES = tuple(MathsPolicy.model_validate({"answer": mode}) for mode in MODES)
-BOXED = MathsPolicy(answer="boxed")
+POLICIES = tuple(MathOptions.model_validate({"answer": mode}) for mode in MODES)
+BOXED = MathOptions(answer="boxed")
 PARTS = "\x1e"
 MARK = re.compile(rf"boxed|fbox|####|</?think>|{SPECIAL_TOKEN.pattern}")
 OPTION_LETTER = re.compile(r"[^A-Za-z]*[A-Za-z][^A-Za-z]*")
@@ -154,7 +154,7 @@ def balanced(text: str) -> bool:
     return depth == 0 and not escaped and not MARK.search(text)
 
 
-def plain_milliseconds(response: Response, gold: str, policy: MathsPolicy) -> float:
+def plain_milliseconds(response: Response, gold: str, policy: MathOptions) -> float:
     """CPU time of a grading in a process without instruments, which cost a factor of about five."""
     given = json.dumps([response.text, response.truncated, response.opened, gold, policy.answer])
     command = [sys.executable, "-c", TIMED]
@@ -170,7 +170,7 @@ def is_one_sided(text: str) -> bool:
 
 
 def check(
-    findings: Findings, response: Response, gold: str, policy: MathsPolicy, most_milliseconds: float
+    findings: Findings, response: Response, gold: str, policy: MathOptions, most_milliseconds: float
 ) -> Verdict | None:
     """The verdict, after the checks that hold for every input."""
     least = math.inf

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from groupwise.grading.math.grade import grade
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 
-BOXED = MathsPolicy(answer="boxed")
+BOXED = MathOptions(answer="boxed")
 SENTENCES = (
     "First we write down what is given and what is asked for.",
     r"Since $x + 3 = 7$, it follows that $x = 4$, and so the first part is done.",

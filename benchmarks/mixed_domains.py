@@ -1,4 +1,4 @@
-"""Maths and code in one run: `python benchmarks/mixed_domains.py [--seed N]` prints both domains before and after.
+"""Math and code in one run: `python benchmarks/mixed_domains.py [--seed N]` prints both domains before and after.
 
 The bundled model knows no code. It is first shown careless demonstrations of both domains (supervised, 2 minutes),
 and then trained by the recipe `mixed`: other rewards, weights and KL coefficients for each domain. Everything goes to

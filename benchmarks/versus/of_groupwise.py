@@ -202,7 +202,7 @@ def main(options: dict[str, Any]) -> None:
             "prompt.template=plain",
             f"problems.train={file}",
             "problems.eval_problems=0",
-            "rewards.correctness.maths.answer=last_number",
+            "rewards.correctness.math.answer=last_number",
             f"sampling.max_new_tokens={work.max_new}",
             f"batch.prompts_per_step={work.prompts}",
             f"batch.samples_per_prompt={work.samples}",

@@ -327,12 +327,12 @@ def test_answers_that_can_never_be_matched(run: Run, command: str) -> None:
         options = [
             "problems.train=problems.jsonl",
             "problems.eval=arithmetic",
-            "rewards.correctness.maths.answer=last_number",
+            "rewards.correctness.math.answer=last_number",
         ]
         message = train(run, *options, code=3)
     else:
         message = refused(
-            run("eval", "bundled", "rewards.correctness.maths.answer=last_number", "--problems", "problems.jsonl"), 3
+            run("eval", "bundled", "rewards.correctness.math.answer=last_number", "--problems", "problems.jsonl"), 3
         )
     assert "problems.jsonl:1" in message
     assert "is not a number" in message

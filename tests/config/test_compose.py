@@ -237,7 +237,7 @@ def test_all_errors_at_once_each_with_its_line(write: Write) -> None:
         f"{path}:16: prompt.examples[1].answer is missing and has no default; expected text",
         f"{path}:16: prompt.examples[1].answr is not an option; expected a section with the keys problem, answer",
         f"{path}:17: prompt.examples[2]: found the integer 7, expected a section with the keys problem, answer",
-        f"{path}:19: rewards.answer is not an option; did you mean rewards.correctness.maths.answer?",
+        f"{path}:19: rewards.answer is not an option; did you mean rewards.correctness.math.answer?",
         "sampling.temperature=.nan: sampling.temperature: found the number nan, expected a number of more than 0",
     ]
     assert sorted(errors) == sorted(expected)

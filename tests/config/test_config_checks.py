@@ -41,8 +41,8 @@ ERRORS = [
     (build(advantage={"std_ddof": 0}), "advantage.std_ddof", ["advantage.scale=none", "group_std", "default, 1"]),
     (build(advantage={"std_epsilon": 0.5}), "advantage.std_epsilon", ["no effect", "advantage.scale=none"]),
     (
-        build(rewards={"format": {"when": "correctness"}}),
-        "rewards.format.when",
+        build(rewards={"format": {"requires": "correctness"}}),
+        "rewards.format.requires",
         ["rewards.format.weight=0", "a weight"],
     ),
     (
@@ -348,7 +348,7 @@ WARNINGS = [
     (
         build(rewards={"format": {"weight": 1.0}}),
         "rewards.format.weight",
-        ["a wrong answer can earn 1 (format)", "as much as the 1 of a right one", "when=correctness"],
+        ["a wrong answer can earn 1 (format)", "as much as the 1 of a right one", "requires=correctness"],
     ),
     (build(advantage={"clip": 1.0}), "advantage.clip", ["never binds", "±1"]),
     (
@@ -477,8 +477,8 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
     [
         build(active_sampling={"filter": "none", "refill": False}),
         build(active_sampling={"refill": False, "max_prompts_per_step_factor": 4.0}),
-        build(rewards={"correctness": {"weight": 0}, "format": {"weight": 1, "when": "correctness"}}),
-        build(rewards={"format": {"when": "always"}}),
+        build(rewards={"correctness": {"weight": 0}, "format": {"weight": 1, "requires": "correctness"}}),
+        build(rewards={"format": {"requires": ""}}),
         build(problems={"train": "x.jsonl", "columns": {"answer": "gold"}}),
         build(problems={"eval": "x.jsonl", "columns": {"answer": "gold"}, "eval_every_steps": 5}),
         build(problems={"train": "x.jsonl"}),
@@ -526,13 +526,13 @@ def test_all_at_once() -> None:
     config = build(
         batch={"samples_per_prompt": 1, "prompts_per_step": 1, "minibatches_per_step": 2},
         advantage={"std_ddof": 0},
-        rewards={"format": {"when": "correctness"}},
+        rewards={"format": {"requires": "correctness"}},
     )
     keys = [finding.keys[0] for finding in contradictions(config)]
     assert keys == [
         "batch.samples_per_prompt",
         "batch.minibatches_per_step",
-        "rewards.format.when",
+        "rewards.format.requires",
         "advantage.std_ddof",
     ]
     with pytest.raises(UsageError, match="4 errors"):
@@ -541,7 +541,7 @@ def test_all_at_once() -> None:
                 "batch.samples_per_prompt=1",
                 "batch={prompts_per_step: 1, minibatches_per_step: 2}",
                 "advantage.std_ddof=0",
-                "rewards.format.when=correctness",
+                "rewards.format.requires=correctness",
             ]
         )
 

@@ -88,12 +88,12 @@ def test_a_later_change_of_the_common_rewards_reaches_what_was_written(tmp_path:
 SECTIONS = {
     "format": st.fixed_dictionaries(
         {},
-        optional={"weight": st.sampled_from([0.0, 0.5]), "when": st.sampled_from(["always", "correctness"])},
+        optional={"weight": st.sampled_from([0.0, 0.5]), "requires": st.sampled_from(["", "correctness"])},
     ),
     "correctness": st.fixed_dictionaries(
         {},
         optional={
-            "maths": st.fixed_dictionaries({}, optional={"answer": st.sampled_from(["boxed", "lenient"])}),
+            "math": st.fixed_dictionaries({}, optional={"answer": st.sampled_from(["boxed", "lenient"])}),
             "grader": st.sampled_from(["auto", "code"]),
         },
     ),
@@ -148,7 +148,7 @@ def test_overrides_of_a_domain_and_of_a_function(tmp_path: Path) -> None:
             "domains.code.kl_coefficient=0.01",
             "domains.code.rewards.format.weight=0",
             "domains.proofs.rewards.functions.brevity.weight=2",
-            "rewards.functions.brevity.when=correctness",
+            "rewards.functions.brevity.requires=correctness",
             "rewards.functions.other.path=pack.age:f",
             "rewards.format.weight=0.2",
         ]
@@ -156,7 +156,7 @@ def test_overrides_of_a_domain_and_of_a_function(tmp_path: Path) -> None:
     assert config.kl_coefficient_of("code") == 0.01
     assert config.rewards_of("code").format.weight == 0
     proofs = config.rewards_of("proofs")
-    assert proofs.functions["brevity"] == FunctionOptions(path="my:f", weight=2.0, when="correctness")
+    assert proofs.functions["brevity"] == FunctionOptions(path="my:f", weight=2.0, requires="correctness")
     assert proofs.functions["other"].path == "pack.age:f"
 
 
@@ -172,8 +172,8 @@ def test_overrides_of_a_domain_and_of_a_function(tmp_path: Path) -> None:
         (["domains.code=3"], ["domains.code: found the integer 3", "kl_coefficient, rewards"]),
         (["domains=3"], ["domains: found the integer 3, expected a mapping from names"]),
         (["rewards.correctness_weight=1"], ["did you mean rewards.correctness.weight?"]),
-        (["rewards.format_when=correct"], ["did you mean rewards.format.when?"]),
-        (["rewards.answer=boxed"], ["did you mean rewards.correctness.maths.answer?"]),
+        (["rewards.format_requires=correct"], ["did you mean rewards.format.requires?"]),
+        (["rewards.answer=boxed"], ["did you mean rewards.correctness.math.answer?"]),
         (["rewards.overlong_buffer_tokens=8"], ["did you mean rewards.overlong.buffer_tokens?"]),
     ],
 )

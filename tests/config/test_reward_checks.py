@@ -37,36 +37,44 @@ ERRORS = [
     (rewards(functions={"a-b": {"path": "m:f"}}), "rewards.functions.a-b.path", ["rewards.functions.a-b"]),
     (rewards(functions={"language": {"path": "m:f"}}), "rewards.functions.language.path", ["the name is taken"]),
     (rewards(functions={"auto": {"path": "m:f"}}), "rewards.functions.auto.path", ["the name is taken"]),
-    (rewards(format={"weight": 0.1, "when": "format"}), "rewards.format.when", ["circle"]),
-    (rewards(format={"weight": 0.1, "when": "corectness"}), "rewards.format.when", ["did you mean correctness?"]),
-    (rewards(format={"weight": 0.1, "when": "overlong"}), "rewards.format.when", ["never reaches 1"]),
-    (rewards(functions={"own": {"path": "m:f", "when": "other"}}), "rewards.functions.own.when", ["no such component"]),
+    (rewards(format={"weight": 0.1, "requires": "format"}), "rewards.format.requires", ["circle"]),
+    (
+        rewards(format={"weight": 0.1, "requires": "corectness"}),
+        "rewards.format.requires",
+        ["did you mean correctness?"],
+    ),
+    (rewards(format={"weight": 0.1, "requires": "overlong"}), "rewards.format.requires", ["never reaches 1"]),
+    (
+        rewards(functions={"own": {"path": "m:f", "requires": "other"}}),
+        "rewards.functions.own.requires",
+        ["no such component"],
+    ),
     (rewards(gate="repetition"), "rewards.gate", ["never reaches 1"]),
     (code_domain(gate="fromat"), "domains.code.rewards.gate", ["domains.code.rewards.gate=fromat", "format?"]),
     # Who grades.
-    (rewards(correctness={"grader": "mathz"}), "rewards.correctness.grader", ["no grader", "did you mean maths?"]),
-    (rewards(correctness={"grader": "judge"}), "rewards.correctness.grader", ["expected one of auto, maths, code"]),
+    (rewards(correctness={"grader": "mathz"}), "rewards.correctness.grader", ["no grader", "did you mean math?"]),
+    (rewards(correctness={"grader": "judge"}), "rewards.correctness.grader", ["expected one of auto, math, code"]),
     (
         rewards(correctness={"grader": "own"}, functions={"own": {"path": "m:f", "weight": 2.0}}),
         "rewards.functions.own.weight",
         ["the function grades correctness", "rewards.correctness.weight"],
     ),
     *[
-        (rewards(correctness={"grader": "code", **options}), f"rewards.correctness.{key}", ["set it to auto or maths"])
+        (rewards(correctness={"grader": "code", **options}), f"rewards.correctness.{key}", ["set it to auto or math"])
         for key, options in (
             ("undecided", {"undecided": "drop"}),
             ("second_grader", {"second_grader": "math_verify"}),
-            ("maths.answer", {"maths": {"answer": "boxed"}}),
-            ("maths.units", {"maths": {"units": "strict"}}),
+            ("math.answer", {"math": {"answer": "boxed"}}),
+            ("math.units", {"math": {"units": "strict"}}),
         )
     ],
     *[
         (
-            rewards(correctness={"grader": "maths", "code": {key: value}}),
+            rewards(correctness={"grader": "math", "code": {key: value}}),
             f"rewards.correctness.code.{key}",
-            ["no effect with rewards.correctness.grader=maths", "set it to auto or code"],
+            ["no effect with rewards.correctness.grader=math", "set it to auto or code"],
         )
-        for key, value in (("credit", "share"), ("max_tests", 3), ("float_tolerance", 1e-6))
+        for key, value in (("credit", "fraction"), ("max_tests", 3), ("float_tolerance", 1e-6))
     ],
     # The format.
     (rewards(format={"form": "regex"}), "rewards.format.pattern", ["form=regex without rewards.format.pattern"]),
@@ -99,13 +107,17 @@ ERRORS = [
     (rewards(language={"script": "Han"}), "rewards.language.script", ["no effect with rewards.language.weight=0"]),
     (rewards(language={"weight": 1, "script": "English"}), "rewards.language.script", ["did you mean Latin?"]),
     (rewards(repetition={"ngram_tokens": 3}), "rewards.repetition.ngram_tokens", ["rewards.repetition.weight=0"]),
-    (rewards(repetition={"free_share": 0.1}), "rewards.repetition.free_share", ["rewards.repetition.weight=0"]),
+    (rewards(repetition={"free_fraction": 0.1}), "rewards.repetition.free_fraction", ["rewards.repetition.weight=0"]),
     (
         rewards(repetition={"weight": 1, "ngram_tokens": 512}),
         "rewards.repetition.ngram_tokens",
         ["no answer holds two such n-grams"],
     ),
-    (rewards(repetition={"weight": 1, "free_share": 1.0}), "rewards.repetition.free_share", ["ever costs anything"]),
+    (
+        rewards(repetition={"weight": 1, "free_fraction": 1.0}),
+        "rewards.repetition.free_fraction",
+        ["ever costs anything"],
+    ),
     # Estimators.
     *[
         (
@@ -120,7 +132,7 @@ ERRORS = [
         )
     ],
     (
-        build(advantage={"estimator": "pass_at_k"}, rewards={"correctness": {"code": {"credit": "share"}}}),
+        build(advantage={"estimator": "pass_at_k"}, rewards={"correctness": {"code": {"credit": "fraction"}}}),
         "rewards.correctness.code.credit",
         ["right or wrong"],
     ),
@@ -151,9 +163,9 @@ ERRORS = [
     ),
     # Grading.
     (
-        build(problems={"train": {"arithmetic": 1, "toy_code": 1}}, rewards={"correctness": {"grader": "maths"}}),
+        build(problems={"train": {"arithmetic": 1, "toy_code": 1}}, rewards={"correctness": {"grader": "math"}}),
         "rewards.correctness.grader",
-        ["maths with toy_code in problems.train", "tests and no answer", "domains.code.rewards.correctness.grader"],
+        ["math with toy_code in problems.train", "tests and no answer", "domains.code.rewards.correctness.grader"],
     ),
     (
         build(domains={"math": {"rewards": {"correctness": {"grader": "code"}}}}),
@@ -215,7 +227,7 @@ WARNINGS = [
         ["domains.code.rewards: a wrong answer can earn 1 (format)", "lower domains.code.rewards.format.weight"],
     ),
     (
-        rewards(format={"weight": 0.3, "when": "always"}, gate="format"),
+        rewards(format={"weight": 0.3, "requires": ""}, gate="format"),
         "rewards.gate",
         ["with rewards.gate=format", "earns nothing"],
     ),
@@ -227,7 +239,7 @@ WARNINGS = [
     ),
     (rewards(format={"form": "regex", "pattern": ".*"}), "rewards.format.pattern", ["matches any text"]),
     (
-        build(advantage={"estimator": "max_rl"}, rewards={"correctness": {"code": {"credit": "share"}}}),
+        build(advantage={"estimator": "max_rl"}, rewards={"correctness": {"code": {"credit": "fraction"}}}),
         "advantage.estimator",
         ["rewards of 0 and 1", "set it to all"],
     ),
@@ -271,7 +283,10 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
     [
         # What is read in some domain is no mistake in the common table.
         build(
-            rewards={"format": {"form": "regex", "pattern": "a+", "when": "correctness"}, "length": {"free_tokens": 9}},
+            rewards={
+                "format": {"form": "regex", "pattern": "a+", "requires": "correctness"},
+                "length": {"free_tokens": 9},
+            },
             domains={"code": {"rewards": {"format": {"weight": 0.1}, "length": {"weight": 0.1}}}},
             problems=FILE,
         ),
@@ -307,14 +322,14 @@ def test_what_is_right_passes(config: TrainConfig) -> None:
 
 def test_what_a_domain_takes_over_is_said_once() -> None:
     config = build(
-        rewards={"format": {"weight": 1.0}, "repetition": {"weight": 1.0, "free_share": 1.0}},
+        rewards={"format": {"weight": 1.0}, "repetition": {"weight": 1.0, "free_fraction": 1.0}},
         domains={"code": {"kl_coefficient": 0.1}, "proofs": {"rewards": {"format": {"weight": 2.0}}}},
         problems=FILE,
     )
     assert [finding.keys[0] for finding in contradictions(config)] == [
         "rewards.format.weight",
         "domains.proofs.rewards.format.weight",
-        "rewards.repetition.free_share",
+        "rewards.repetition.free_fraction",
     ]
 
 

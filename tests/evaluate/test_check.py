@@ -345,9 +345,7 @@ def test_answers_are_judged_by_their_own_grader() -> None:
     assert judge(problem("q", r"\frac{1}{2}")) == ""
     assert judge(problem("q", " "))
     for mode in ("boxed", "gsm8k", "answer_tag", "last_number", "lenient"):
-        assert (
-            answer_judge(compose_to_explain(["demo", f"rewards.correctness.maths.answer={mode}"]))(problem("q")) == ""
-        )
+        assert answer_judge(compose_to_explain(["demo", f"rewards.correctness.math.answer={mode}"]))(problem("q")) == ""
     only_code = answer_judge(compose_to_explain(["demo", "rewards.correctness.grader=code"]))
     assert "has no tests" in only_code(problem("q"))
 

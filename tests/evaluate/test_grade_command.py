@@ -14,7 +14,7 @@ import pytest
 from groupwise.data.rows import Row
 from groupwise.errors import UsageError
 from groupwise.evaluate.grade_file import grade_rows, read_policy
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from tests.support.commands import Outcome, environment, groupwise
 
 Run = Callable[..., Outcome]
@@ -138,10 +138,10 @@ def test_wrong_options_are_all_named(run: Run) -> None:
 
 
 def test_values_of_options_are_read_as_numbers_and_text() -> None:
-    assert read_policy(["relative_tolerance=1e-3", "answer=last_number"]) == MathsPolicy(
+    assert read_policy(["relative_tolerance=1e-3", "answer=last_number"]) == MathOptions(
         answer="last_number", relative_tolerance=1e-3
     )
-    assert read_policy([]) == MathsPolicy()
+    assert read_policy([]) == MathOptions()
     with pytest.raises(UsageError, match="relative_tolerance"):
         read_policy(["relative_tolerance=-1"])
 
@@ -171,7 +171,7 @@ def test_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_row_may_say_that_it_was_cut_off_or_began_in_the_reasoning() -> None:
     columns = {"response": r"It is \boxed{7}.", "gold": "7"}
     rows = [Row(1, columns), Row(2, {**columns, "opened": True})]
-    results = list(grade_rows(rows, MathsPolicy()))
+    results = list(grade_rows(rows, MathOptions()))
     assert [result.verdict and result.verdict.status for result in results] == ["correct", "no_answer"]
     assert [result.id for result in results] == [1, 2]
 

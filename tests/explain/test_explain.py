@@ -133,7 +133,7 @@ def test_rewards_of_the_equation() -> None:
         "overlong": {"buffer_tokens": 112},
     }
     assert terms(build(rewards=rewards))["R"] == "2·correct + 0.1·format + overlong (0 up to 400 tokens, -1 at 512)"
-    conditional = build(rewards={"format": {"weight": 1.0, "when": "correctness"}})
+    conditional = build(rewards={"format": {"weight": 1.0, "requires": "correctness"}})
     assert terms(conditional)["R"] == "correct + format·[correctness full]"
 
 
@@ -144,9 +144,9 @@ def test_every_component_of_the_equation() -> None:
             "overlong": {"buffer_tokens": 100, "weight": 0.5},
             "length": {"weight": 0.2, "free_tokens": 12},
             "language": {"weight": 0.3, "script": "Han"},
-            "repetition": {"weight": 0.4, "ngram_tokens": 5, "free_share": 0.25},
+            "repetition": {"weight": 0.4, "ngram_tokens": 5, "free_fraction": 0.25},
             "functions": {
-                "polite": {"path": "m:f", "weight": -0.5, "when": "format"},
+                "polite": {"path": "m:f", "weight": -0.5, "requires": "format"},
                 "watched": {"path": "m:g", "weight": 0.0},
             },
             "gate": "correctness",
@@ -224,7 +224,7 @@ def test_domains_are_explained() -> None:
 def test_the_trap_of_the_format_is_explained_with_its_numbers_in_every_table() -> None:
     config = build(
         rewards={"format": {"weight": 1.0}, "language": {"weight": 0.5}},
-        domains={"code": {"rewards": {"format": {"when": "correctness"}, "language": {"weight": 1.0}}}},
+        domains={"code": {"rewards": {"format": {"requires": "correctness"}, "language": {"weight": 1.0}}}},
         problems={"train": "x.jsonl"},
     )
     text = re.sub(r"\s+", " ", to_text(explain(config)))
@@ -319,14 +319,14 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "Clip-Cov": {"entropy": {"covariance": "clip_cov"}},
     "KL-Cov": {"entropy": {"covariance": "kl_cov"}},
     "format reward": {"rewards": {"format": {"weight": 0.1}}},
-    "conditional rewards": {"rewards": {"format": {"weight": 0.1, "when": "correctness"}}},
+    "conditional rewards": {"rewards": {"format": {"weight": 0.1, "requires": "correctness"}}},
     "reward gate": {"rewards": {"gate": "correctness"}},
     "overlong penalty": {"rewards": {"overlong": {"buffer_tokens": 8}}},
     "length reward": {"rewards": {"length": {"weight": 0.1, "form": "group_relative"}}},
     "price on length": {"rewards": {"length": {"weight": 0.1}}},
     "language consistency": {"rewards": {"language": {"weight": 0.1}}},
     "repetition penalty": {"rewards": {"repetition": {"weight": 0.1}}},
-    "partial credit for programs": {"rewards": {"correctness": {"code": {"credit": "share"}}}},
+    "partial credit for programs": {"rewards": {"correctness": {"code": {"credit": "fraction"}}}},
     "second grader": {"rewards": {"correctness": {"second_grader": "math_verify"}}},
     "reward functions": {"rewards": {"functions": {"own": {"path": "m:f"}}}},
     "rewards by domain": {"domains": {"math": {"rewards": {"gate": "correctness"}}}},
@@ -541,8 +541,8 @@ NEEDED: dict[type[BaseModel], dict[str, Any]] = {FunctionOptions: {"path": "m:f"
 WORDS = {
     "path": ["m:f"],
     "gate": ["", "correctness", "format", "math"],
-    "when": ["always", "correctness", "format", "code"],
-    "grader": ["auto", "maths", "code", "math"],
+    "requires": ["", "correctness", "format", "code"],
+    "grader": ["auto", "math", "code", "maths"],
     "script": ["Latin", "Han", "English"],
     "pattern": ["", "a+", "("],
 }

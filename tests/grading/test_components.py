@@ -45,7 +45,7 @@ def test_names_have_a_fixed_order_over_all_tables() -> None:
 
 def test_a_condition_is_judged_though_it_has_no_weight() -> None:
     assert component_names([options(gate="language")])[2:] == ("language",)
-    assert component_names([options(format={"when": "language"})])[2:] == ("language",)
+    assert component_names([options(format={"requires": "language"})])[2:] == ("language",)
     assert weights(options(gate="language"), ("language",)).tolist() == [0.0]
 
 
@@ -60,12 +60,10 @@ def test_a_function_that_grades_correctness_is_no_component_of_its_own() -> None
 # What adds up
 
 
-@pytest.mark.parametrize(
-    ("when", "totals"), [("always", [1.25, 1.0, 0.25, 0.0]), ("correctness", [1.25, 1.0, 0.0, 0.0])]
-)
-def test_combine(when: str, totals: list[float]) -> None:
+@pytest.mark.parametrize(("requires", "totals"), [("", [1.25, 1.0, 0.25, 0.0]), ("correctness", [1.25, 1.0, 0.0, 0.0])])
+def test_combine(requires: str, totals: list[float]) -> None:
     rewards_BK = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    table = options(format={"weight": 0.25, "when": when}, overlong=OVERLONG)
+    table = options(format={"weight": 0.25, "requires": requires}, overlong=OVERLONG)
     totals_B = combine(rewards_BK, table, THREE)
     assert totals_B.dtype == np.float64
     assert totals_B.tolist() == totals
@@ -87,14 +85,14 @@ def test_weights_of_every_kind() -> None:
 
 
 def test_a_component_that_a_domain_does_not_use_counts_nothing() -> None:
-    maths, code = options(language={"weight": 0.5}), options(functions={"mine": {}}, overlong=OVERLONG)
-    names = component_names([maths, code])
+    numbers, code = options(language={"weight": 0.5}), options(functions={"mine": {}}, overlong=OVERLONG)
+    names = component_names([numbers, code])
     assert names == ("correctness", "format", "overlong", "language", "mine")
-    assert weights(maths, names).tolist() == [1.0, 0.0, 0.0, 0.5, 0.0]
+    assert weights(numbers, names).tolist() == [1.0, 0.0, 0.0, 0.5, 0.0]
     assert weights(code, names).tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
     row = np.array([[1.0, 1.0, -0.5, 1.0, NAN]])
-    assert paid(row, maths, names).tolist() == [[1.0, 1.0, 0.0, 1.0, 0.0]], "a column of zeros, whatever stands there"
-    assert combine(row, maths, names).tolist() == [1.5]
+    assert paid(row, numbers, names).tolist() == [[1.0, 1.0, 0.0, 1.0, 0.0]], "a column of zeros, whatever stands there"
+    assert combine(row, numbers, names).tolist() == [1.5]
     assert np.isnan(combine(row, code, names)).tolist() == [True]
 
 
@@ -102,9 +100,9 @@ def test_an_error_is_never_a_zero_in_the_total() -> None:
     rewards_BK = np.array([[NAN, 1.0, 0.0], [1.0, NAN, 0.0], [1.0, 1.0, 0.0]])
     for table in (
         options(),
-        options(format={"weight": 0.5, "when": "correctness"}),
+        options(format={"weight": 0.5, "requires": "correctness"}),
         options(format={"weight": 0.5}, gate="correctness"),
-        options(correctness={"weight": 0.0}, format={"weight": 1.0, "when": "correctness"}),
+        options(correctness={"weight": 0.0}, format={"weight": 1.0, "requires": "correctness"}),
     ):
         assert np.isnan(combine(rewards_BK, table, THREE)).tolist() == [True, True, False]
         totals_B = combine(np.array([[0.0, NAN, 0.0], [0.0, 1.0, 0.0]]), table, THREE)
@@ -136,10 +134,10 @@ def test_the_shape_is_checked() -> None:
 
 
 def test_a_condition_needs_the_full_component() -> None:
-    table = options(functions={"mine": {"when": "format"}, "cost": {"when": "mine", "weight": -1.0}})
+    table = options(functions={"mine": {"requires": "format"}, "cost": {"requires": "mine", "weight": -1.0}})
     names = component_names([table])
     rewards_BK = np.array([[0.0, 1.0, 0.5, 0.25], [0.0, 0.75, 1.0, 0.25], [0.0, NAN, 0.5, 0.5]])
-    # `when` reads what was judged: `mine` of the second is full, though it is not paid there.
+    # `requires` reads what was judged: `mine` of the second is full, though it is not paid there.
     assert paid(rewards_BK, table, names)[:2].tolist() == [[0.0, 1.0, 0.5, 0.0], [0.0, 0.75, 0.0, 0.25]]
     assert np.isnan(combine(rewards_BK, table, names)).tolist() == [False, False, True]
 
@@ -169,20 +167,20 @@ def test_behind_a_gate_only_penalties_count() -> None:
     ("table", "words"),
     [
         (
-            {"format": {"when": "corectness"}},
-            "rewards.format.when=corectness: there is no such component; did you mean",
+            {"format": {"requires": "corectness"}},
+            "rewards.format.requires=corectness: there is no such component; did you mean",
         ),
         (
             {"gate": "xyzzy"},
             "rewards.gate=xyzzy: there is no such component; expected one of correctness, format, lang",
         ),
         ({"gate": "overlong"}, "overlong never reaches 1"),
-        ({"format": {"when": "length"}}, "length never reaches 1"),
-        ({"functions": {"f": {"when": "repetition"}}}, "rewards.functions.f.when=repetition: repetition never"),
-        ({"format": {"when": "format"}}, "rewards.format.when=format: these conditions go in a circle"),
-        ({"functions": {"f": {"when": "f"}}}, "rewards.functions.f.when=f: these conditions go in a circle"),
+        ({"format": {"requires": "length"}}, "length never reaches 1"),
+        ({"functions": {"f": {"requires": "repetition"}}}, "rewards.functions.f.requires=repetition: repetition never"),
+        ({"format": {"requires": "format"}}, "rewards.format.requires=format: these conditions go in a circle"),
+        ({"functions": {"f": {"requires": "f"}}}, "rewards.functions.f.requires=f: these conditions go in a circle"),
         ({"functions": {"correctness": {}}}, "rewards.functions.correctness: the name is taken"),
-        ({"functions": {"always": {}}}, "rewards.functions.always: the name is taken"),
+        ({"functions": {"math": {}}}, "rewards.functions.math: the name is taken"),
         (
             {"correctness": {"grader": "f"}, "functions": {"f": {}}, "gate": "f"},
             "rewards.gate=f: this function grades correctness; write rewards.gate=correctness",
@@ -199,22 +197,24 @@ def test_what_is_wrong_is_named(table: dict[str, Any], words: str) -> None:
 
 
 def test_a_long_circle_is_shown_in_its_order() -> None:
-    functions = {"a": {"when": "b"}, "b": {"when": "format"}, "c": {"when": "a"}}
-    (fault,) = conditions_fault(options(format={"when": "a"}, functions=functions))
-    assert "rewards.format.when=a" in fault
-    links = re.findall(r"(\w+)\.when=(\w+)", fault)
+    functions = {"a": {"requires": "b"}, "b": {"requires": "format"}, "c": {"requires": "a"}}
+    (fault,) = conditions_fault(options(format={"requires": "a"}, functions=functions))
+    assert "rewards.format.requires=a" in fault
+    links = re.findall(r"(\w+)\.requires=(\w+)", fault)
     assert all(to == links[(i + 1) % 3][0] for i, (_, to) in enumerate(links)), "each link leads to the next"
     assert "functions.c" not in fault
 
 
 def test_sound_conditions_have_no_fault() -> None:
     assert conditions_fault(options()) == []
-    chain = {"a": {"when": "b"}, "b": {"when": "correctness"}, "c": {"when": "language"}}
-    assert conditions_fault(options(format={"when": "a"}, functions=chain, gate="correctness")) == []
+    chain = {"a": {"requires": "b"}, "b": {"requires": "correctness"}, "c": {"requires": "language"}}
+    assert conditions_fault(options(format={"requires": "a"}, functions=chain, gate="correctness")) == []
 
 
 def test_everything_is_listed_at_once() -> None:
-    table = options(format={"when": "x"}, gate="y", functions={"f": {"when": "g"}, "g": {"when": "f"}, "format": {}})
+    table = options(
+        format={"requires": "x"}, gate="y", functions={"f": {"requires": "g"}, "g": {"requires": "f"}, "format": {}}
+    )
     assert len(conditions_fault(table)) == 4
 
 
@@ -237,7 +237,7 @@ def test_everything_is_listed_at_once() -> None:
             "0.2 (format) + 0.8 (f) = 1, as much as the 1 of a right one without it (what f can return is not known; "
             "taken as 0 to 1)",
         ),
-        ({"format": {"weight": 1.0, "when": "language"}}, "1 (format)"),
+        ({"format": {"weight": 1.0, "requires": "language"}}, "1 (format)"),
         ({"format": {"weight": 0.1}, "gate": "format"}, "earns nothing, and a wrong one that is full in it up to 0.1"),
     ],
 )
@@ -252,7 +252,7 @@ def test_the_trap_is_shown_with_its_numbers(table: dict[str, Any], words: str) -
     [
         {},
         {"format": {"weight": 0.2}},
-        {"format": {"weight": 2.0, "when": "correctness"}},
+        {"format": {"weight": 2.0, "requires": "correctness"}},
         {"format": {"weight": 2.0}, "gate": "correctness"},
         {"correctness": {"weight": 0.0}, "format": {"weight": 1.0}},
         {"length": {"weight": 5.0, "form": "group_relative"}},

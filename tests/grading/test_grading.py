@@ -173,20 +173,22 @@ def test_domains_are_paid_and_measured_apart() -> None:
         rewards={"format": {"weight": 0.2}},
         domains={"code": {"kl_coefficient": 0.01, "rewards": {"format": {"weight": 0.0}}}},
     )
-    maths = group_of([1.0, 0.0, 0.0, 0.0], config, format_=[1.0, 1.0, 0.0, 0.0])
+    numbers = group_of([1.0, 0.0, 0.0, 0.0], config, format_=[1.0, 1.0, 0.0, 0.0])
     code = group_of([1.0, 1.0, 0.0, 0.0], config, "code", format_=[1.0, 1.0, 1.0, 0.0])
-    assert maths.totals_G.tolist() == [1.2, 0.2, 0.0, 0.0]
+    assert numbers.totals_G.tolist() == [1.2, 0.2, 0.0, 0.0]
     assert code.totals_G.tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert train_group(maths, np.zeros(4), config).kl_coefficient == 0.0
+    assert train_group(numbers, np.zeros(4), config).kl_coefficient == 0.0
     assert train_group(code, np.zeros(4), config).kl_coefficient == 0.01
-    metrics = rollout_metrics(Collected([maths], [maths, code], 2), config, ("code", "math"))
+    metrics = rollout_metrics(Collected([numbers], [numbers, code], 2), config, ("code", "math"))
     assert metrics["domain/math/reward/correctness/mean"] == Metric(0.25, "mean", 4)
     assert metrics["domain/code/reward/correctness/mean"] == Metric(0.5, "mean", 4)
     assert metrics["domain/code/reward/format/mean"] == Metric(0.75, "mean", 4)
     assert metrics["domain/code/reward/total/mean"] == Metric(0.5, "mean", 4)
     assert metrics["domain/code/groups/admitted"] == Metric(0, "sum")
     assert metrics["domain/math/groups/admitted"] == Metric(1, "sum")
-    assert not any(name.startswith("domain/") for name in rollout_metrics(Collected([], [maths], 1), config, ("math",)))
+    assert not any(
+        name.startswith("domain/") for name in rollout_metrics(Collected([], [numbers], 1), config, ("math",))
+    )
 
 
 # The real grader with reward functions of the user's own
@@ -299,7 +301,7 @@ def test_programs_are_judged_by_their_tests(policy: Policy) -> None:
     group = graded_by(policy, config_of(), texts, problem)
     assert group.rewards_GK[:, 0].tolist() == [1, 0, 0, 0]
     assert [verdict and verdict.status for verdict in group.verdicts_G] == ["correct", "wrong", "no_answer", "wrong"]
-    shared = graded_by(policy, config_of(rewards={"correctness": {"code": {"credit": "share"}}}), texts, problem)
+    shared = graded_by(policy, config_of(rewards={"correctness": {"code": {"credit": "fraction"}}}), texts, problem)
     assert shared.rewards_GK[:, 0].tolist() == [1, 0, 0, 0.5]
 
 
@@ -331,7 +333,7 @@ def test_a_division_that_is_copied_is_no_answer_either(policy: Policy) -> None:
 
 
 def test_each_domain_is_measured_on_its_own_trained_tokens() -> None:
-    """Two domains of two answers with 2 and 1 tokens; the first answer of maths is not trained, code has no KL."""
+    """Two domains of two answers with 2 and 1 tokens; the first answer of numbers is not trained, code has no KL."""
     groups = [
         TrainGroup(np.array([1]), (sequence(2, trained=False), sequence(1)), kl_coefficient=0.5, domain="math"),
         TrainGroup(np.array([1]), (sequence(2), sequence(1)), domain="code"),

@@ -88,11 +88,11 @@ def test_ngrams_are_counted_as_by_a_set_of_tuples(ids: list[int], n: int) -> Non
     assert repeated_share(ids, n) == pytest.approx(expected, abs=1e-15)
 
 
-def test_a_free_share_is_taken_off_and_the_rest_scaled() -> None:
+def test_a_free_fraction_is_taken_off_and_the_rest_scaled() -> None:
     ids = [5, 5, 5, 5]
-    assert score_repetition(ids, 1, free_share=0.5).value == pytest.approx(-(0.75 - 0.5) / 0.5)
-    assert score_repetition(ids, 1, free_share=0.75).value == 0.0
-    assert score_repetition(ids, 1, free_share=1.0).value == 0.0
+    assert score_repetition(ids, 1, free_fraction=0.5).value == pytest.approx(-(0.75 - 0.5) / 0.5)
+    assert score_repetition(ids, 1, free_fraction=0.75).value == 0.0
+    assert score_repetition(ids, 1, free_fraction=1.0).value == 0.0
     assert score_repetition([1, 2, 1, 2], 2).detail == "33 % of the 2-grams occurred before"
     with pytest.raises(ValueError, match="at least one token"):
         repeated_share(ids, 0)

@@ -33,7 +33,7 @@ ANSWERS: dict[str, ByHand] = {
     "rewards.correctness.grader": graded_case(
         {
             "auto": ["correct", "no_answer", "correct"],
-            "maths": ["no_answer", "correct", "correct"],
+            "math": ["no_answer", "correct", "correct"],
             "code": ["correct", "no_answer", "gold_bad"],
             "own": ["1.0", "1.0", "1.0"],
         },
@@ -50,7 +50,7 @@ ANSWERS: dict[str, ByHand] = {
     "rewards.correctness.second_grader": graded_case(
         {"none": ["undecided", "undecided"], "math_verify": ["correct", "wrong"]}, verdicts, BEYOND, slow=True
     ),
-    "rewards.correctness.maths.answer": graded_case(
+    "rewards.correctness.math.answer": graded_case(
         {
             "marked": [1, 1, 1, 1, 0, 1],
             "boxed": [1, 0, 0, 0, 0, 1],
@@ -62,32 +62,32 @@ ANSWERS: dict[str, ByHand] = {
         correctness,
         MODES,
     ),
-    "rewards.correctness.maths.percent": graded_case(
+    "rewards.correctness.math.percent": graded_case(
         {"equal": [1, 1], "strict": [0, 1]}, correctness, task("50\\%", *boxed("0.5", "50\\%"))
     ),
-    "rewards.correctness.maths.units": graded_case(
+    "rewards.correctness.math.units": graded_case(
         {"lenient": [1, 1, 0], "strict": [0, 1, 0]}, correctness, task("3 km", *boxed("3", "3 km", "3 kg"))
     ),
     # 3.15 is off by 0.27 %.
-    "rewards.correctness.maths.relative_tolerance": graded_case(
+    "rewards.correctness.math.relative_tolerance": graded_case(
         {"0.0": [0, 0], "0.01": [1, 0]}, correctness, task("3.14159", *boxed("3.15", "3.2"))
     ),
-    "rewards.correctness.maths.correct_digits": graded_case(
+    "rewards.correctness.math.correct_digits": graded_case(
         {"6": [0, 1], "4": [1, 1], "0": [0, 0]}, correctness, task("1/3", *boxed("0.3333", "0.333333"))
     ),
-    "rewards.correctness.maths.unevaluated": graded_case(
+    "rewards.correctness.math.unevaluated": graded_case(
         {"equal": [1, 1], "wrong": [0, 1]}, correctness, task("7", *boxed("3+4", "7.0"))
     ),
-    "rewards.correctness.maths.unreduced": graded_case(
+    "rewards.correctness.math.unreduced": graded_case(
         {"equal": [1, 1], "wrong": [0, 1]}, correctness, task("1/2", *boxed("2/4", "1/2"))
     ),
-    "rewards.correctness.maths.order": graded_case(
+    "rewards.correctness.math.order": graded_case(
         {"by_gold": [0, 1], "strict": [0, 0], "ignore": [1, 1]},
         correctness,
         task("(1, 2)", *boxed("(2, 1)")),
         task("1, 2", *boxed("2, 1")),
     ),
-    "rewards.correctness.maths.inequality": graded_case(
+    "rewards.correctness.math.inequality": graded_case(
         {"by_gold": [1, 0], "equal": [1, 1], "strict": [0, 0]},
         correctness,
         task("x < 3", *boxed("(-\\infty, 3)")),
@@ -95,7 +95,7 @@ ANSWERS: dict[str, ByHand] = {
     ),
     # Right for one of two tests.
     "rewards.correctness.code.credit": graded_case(
-        {"all": [0, 1], "share": [0.5, 1]},
+        {"all": [0, 1], "fraction": [0.5, 1]},
         correctness,
         code_task(DOUBLED, "print(3 + int(input()))", "print(2 * int(input()))"),
         slow=True,

@@ -58,7 +58,7 @@ FORM: dict[str, ByHand] = {
         task("4", "a" * 3000 + "b"),
         base=("rewards.format.form=regex", "rewards.format.pattern=(a|aa)+$"),
     ),
-    "rewards.format.when": paid({"always": [1.5, 1, 0.5, 0], "correctness": [1.5, 1, 0, 0]}, FOUR, FORMAT),
+    "rewards.format.requires": paid({"": [1.5, 1, 0.5, 0], "correctness": [1.5, 1, 0, 0]}, FOUR, FORMAT),
 }
 
 # Of 20 tokens at most: a buffer of 10 begins at 10, one of 5 at 15.
@@ -106,7 +106,7 @@ TEXT: dict[str, ByHand] = {
         {"2": [-0.714286], "3": [-0.666667]}, ECHO, "rewards.repetition.weight=1.0"
     ),
     # 5/7 of the bigrams are repeated; of the half that is not free (5/7 - 1/2) / (1/2).
-    "rewards.repetition.free_share": paid(
+    "rewards.repetition.free_fraction": paid(
         {"0.0": [-0.714286], "0.5": [-0.428571]},
         ECHO,
         "rewards.repetition.weight=1.0",

@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, ByHand] = {
         slow=True,
     ),
     "rewards.functions.NAME.weight": own({"0.5": [1.5, 0.5], "-0.25": [0.75, -0.25]}, totals),
-    "rewards.functions.NAME.when": own({"always": [2.0, 1.0], "correctness": [2.0, 0.0]}, totals),
+    "rewards.functions.NAME.requires": own({"": [2.0, 1.0], "correctness": [2.0, 0.0]}, totals),
     "rewards.functions.NAME.call": own({"sample": [1.0, 1.0], "batch": [2.0, 2.0]}, OWN, "size"),
     "rewards.functions.NAME.timeout_seconds": own({"0.2": [False, False], "20.0": [True, True]}, kept_or_not, "slow"),
     # One process, so that the calls come one after the other.

@@ -365,7 +365,7 @@ DOMAINS = [
     "domains.code.kl_coefficient=0.05",
     "rewards.format.weight=0.2",
     "domains.code.rewards.format.weight=0.0",
-    "domains.code.rewards.correctness.code.credit=share",
+    "domains.code.rewards.correctness.code.credit=fraction",
     "sampling.max_new_tokens=32",
     "batch.prompts_per_step=4",
 ]

@@ -159,7 +159,7 @@ def grade_answers(
     ],
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Of rewards.correctness.maths: answer=boxed ..."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Of rewards.correctness.math: answer=boxed ..."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON verdict a line, in the order of the rows.")

@@ -22,7 +22,7 @@ from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
 from groupwise.errors import DataError, UsageError
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.math.grade import gold_fault, grade
-from groupwise.grading.math.policy import AnswerMode
+from groupwise.grading.math.math_options import AnswerMode
 from groupwise.grading.records import Response
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
@@ -111,10 +111,10 @@ def answer_judge(config: TrainConfig) -> Judge:
             return "the problem has no tests, and rewards.correctness.grader=code judges by tests alone"
         if not is_judged(problem, config) or _by_tests(problem, options.grader):
             return ""
-        fault = gold_fault(problem.answer, options.maths)
+        fault = gold_fault(problem.answer, options.math)
         if fault:
             return fault
-        verdict = grade(written_answer(problem.answer, options.maths.answer), problem.answer, options.maths)
+        verdict = grade(written_answer(problem.answer, options.math.answer), problem.answer, options.math)
         if verdict.status == "correct":
             return ""
         why = f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status
@@ -125,7 +125,7 @@ def answer_judge(config: TrainConfig) -> Judge:
 
 def is_judged(problem: Problem, config: TrainConfig) -> bool:
     """Whether a grader that is built in can judge a problem."""
-    return config.rewards_of(problem.domain).correctness.grader in ("auto", "maths", "code")
+    return config.rewards_of(problem.domain).correctness.grader in ("auto", "math", "code")
 
 
 def written_answer(gold: str, mode: AnswerMode) -> str:
@@ -206,7 +206,7 @@ def _check_file(
 
 
 def _by_tests(problem: Problem, grader: str) -> bool:
-    return problem.tests is not None and grader != "maths"
+    return problem.tests is not None and grader != "math"
 
 
 def _same_answer(config: TrainConfig, one: Problem, other: Problem) -> bool:
@@ -215,5 +215,5 @@ def _same_answer(config: TrainConfig, one: Problem, other: Problem) -> bool:
         return True
     if not is_judged(other, config):
         return False
-    policy = config.rewards_of(other.domain).correctness.maths
+    policy = config.rewards_of(other.domain).correctness.math
     return grade(written_answer(one.answer, policy.answer), other.answer, policy).status == "correct"

@@ -16,7 +16,7 @@ from groupwise.config.yaml_document import YamlError, quoted_text, read_value
 from groupwise.data.rows import Row, kind_of, read_rows, shorten
 from groupwise.errors import UsageError
 from groupwise.grading.math.grade import grade
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response, Verdict
 
 STANDARD_INPUT = "-"
@@ -37,12 +37,12 @@ class Graded(NamedTuple):
     error: str = ""
 
 
-def read_graded_rows(file: str, policy: MathsPolicy) -> Iterator[Graded]:
+def read_graded_rows(file: str, policy: MathOptions) -> Iterator[Graded]:
     """The rows of a file, or of standard input for `-`, each graded when it is asked for. Raises DataError."""
     return grade_rows(_standard_input() if file == STANDARD_INPUT else read_rows(Path(file)), policy)
 
 
-def grade_rows(rows: Iterable[Row], policy: MathsPolicy) -> Iterator[Graded]:
+def grade_rows(rows: Iterable[Row], policy: MathOptions) -> Iterator[Graded]:
     """One result for each row, in order. `id` is the row's number where there is no such column."""
     for row in rows:
         fault = row.error or _fault(row.columns)
@@ -102,7 +102,7 @@ def faults(file: str, results: Iterable[Graded]) -> str:
     return f"{name}: {count} could not be graded:\n" + "\n".join(lines) if lines else ""
 
 
-def read_policy(overrides: Sequence[str]) -> MathsPolicy:
+def read_policy(overrides: Sequence[str]) -> MathOptions:
     """The policy with overrides such as `answer=boxed`. Raises UsageError that lists everything that is wrong."""
     values: dict[str, Any] = {}
     errors: list[str] = []
@@ -110,7 +110,7 @@ def read_policy(overrides: Sequence[str]) -> MathsPolicy:
         key, equals, text = override.partition("=")
         if not equals:
             errors.append(
-                f"{override!r}: expected KEY=VALUE, where KEY is one of {', '.join(MathsPolicy.model_fields)}"
+                f"{override!r}: expected KEY=VALUE, where KEY is one of {', '.join(MathOptions.model_fields)}"
             )
             continue
         try:
@@ -119,9 +119,9 @@ def read_policy(overrides: Sequence[str]) -> MathsPolicy:
             errors += error.messages
     positions: dict[KeyPath, str] = {(key,): f"{key}=…" for key in values}
     try:
-        policy = MathsPolicy.model_validate(values)
+        policy = MathOptions.model_validate(values)
     except ValidationError as error:
-        errors += [explain(MathsPolicy, detail, positions) for detail in error.errors()]
+        errors += [explain(MathOptions, detail, positions) for detail in error.errors()]
     if errors:
         raise UsageError("the options of the grader:\n" + "\n".join(f"- {error}" for error in errors))
     return policy

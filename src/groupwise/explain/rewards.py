@@ -94,19 +94,19 @@ def _described(name: str, options: RewardOptions, longest: int) -> str:
             return f"language (share of letters in {options.language.script})"
         case "repetition":
             repetition = options.repetition
-            beyond = f" beyond {number(repetition.free_share)}" if repetition.free_share else ""
+            beyond = f" beyond {number(repetition.free_fraction)}" if repetition.free_fraction else ""
             return f"repetition (minus the share of repeated {repetition.ngram_tokens}-grams{beyond})"
         case _:
             return name
 
 
 def _condition(name: str, options: RewardOptions) -> str:
-    when = "always"
+    requires = ""
     if name == "format":
-        when = options.format.when
+        requires = options.format.requires
     elif name in options.functions:
-        when = options.functions[name].when
-    return "" if when == "always" else f"·[{when} full]"
+        requires = options.functions[name].requires
+    return f"·[{requires} full]" if requires else ""
 
 
 def _times(weight: float, name: str) -> str:

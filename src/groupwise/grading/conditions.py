@@ -4,14 +4,14 @@ import difflib
 import graphlib
 
 from groupwise.grading.reward_options import FunctionOptions, RewardOptions
-from groupwise.grading.totals import ALWAYS, BUILT_IN, CORRECTNESS, FORMAT, LANGUAGE, conditions
+from groupwise.grading.totals import BUILT_IN, CORRECTNESS, FORMAT, LANGUAGE, conditions
 
 # The other built-in components are penalties, or at most 0.5.
 CAN_BE_FULL = (CORRECTNESS, FORMAT, LANGUAGE)
 
 
 def conditions_fault(options: RewardOptions) -> list[str]:
-    """Everything that is wrong with `rewards.format.when`, `rewards.functions.NAME.when` and `rewards.gate`.
+    """Everything that is wrong with `rewards.format.requires`, `rewards.functions.NAME.requires` and `rewards.gate`.
 
     Unknown names, components that are never full, functions whose name is taken, and conditions in a circle.
     """
@@ -25,7 +25,7 @@ def conditions_fault(options: RewardOptions) -> list[str]:
         graphlib.TopologicalSorter({name: [when] for name, when in stated.items()}).prepare()
     except graphlib.CycleError as error:
         shown = ", ".join(f"{_key(name)}={stated[name]}" for name in dict.fromkeys(reversed(error.args[1])))
-        faults.append(f"{shown}: these conditions go in a circle; set one of them to {ALWAYS}")
+        faults.append(f"{shown}: these conditions go in a circle; leave one of them empty")
     return faults
 
 
@@ -50,13 +50,13 @@ def format_trap(options: RewardOptions) -> str | None:
         return (
             f"with rewards.gate={options.gate} a right answer that is not full in {options.gate} earns nothing, and a "
             f"wrong one that is full in it up to {total}{_unknown_range(parts)}: set rewards.gate={CORRECTNESS}, or "
-            "pay the rest only when=correctness"
+            "set requires=correctness for the rest"
         )
     than = "as much as" if wrong == right else "more than"
     return (
         f"a wrong answer can earn {total}, {than} the {right:g} of a right one without it{_unknown_range(parts)}: "
-        f"lower {keys} to less than {right:g}{' together' if len(parts) > 1 else ''} (0.1 or 0.2), or pay it only "
-        "when=correctness"
+        f"lower {keys} to less than {right:g}{' together' if len(parts) > 1 else ''} (0.1 or 0.2), or set "
+        "requires=correctness"
     )
 
 
@@ -64,14 +64,14 @@ def _function_faults(options: RewardOptions) -> list[str]:
     faults = [
         f"rewards.functions.{name}: the name is taken; call it otherwise"
         for name in options.functions
-        if name in (*BUILT_IN, ALWAYS, "auto", "maths", "code")
+        if name in (*BUILT_IN, "auto", "math", "code")
     ]
     grader = options.functions.get(options.correctness.grader)
     if grader is not None:
         faults += [
             f"rewards.functions.{options.correctness.grader}.{field} has no effect: the function grades correctness, "
             f"which is paid by rewards.correctness.weight; remove it"
-            for field in ("weight", "when")
+            for field in ("weight", "requires")
             if getattr(grader, field) != FunctionOptions.model_fields[field].default
         ]
     return faults
@@ -86,7 +86,7 @@ def _target_fault(options: RewardOptions, key: str, target: str) -> list[str]:
         return [f"{key}={target}: {target} never reaches 1, so that nothing would ever be paid"]
     if target in options.functions:
         return [f"{key}={target}: this function grades correctness; write {key}={CORRECTNESS}"]
-    known = [*([ALWAYS] if key != "rewards.gate" else []), *CAN_BE_FULL, *own]
+    known = [*CAN_BE_FULL, *own]
     near = difflib.get_close_matches(target, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
     return [f"{key}={target}: there is no such component; {hint}"]
@@ -111,7 +111,7 @@ def _unknown_range(parts: dict[str, float]) -> str:
 
 
 def _key(name: str) -> str:
-    return "rewards.format.when" if name == FORMAT else f"rewards.functions.{name}.when"
+    return "rewards.format.requires" if name == FORMAT else f"rewards.functions.{name}.requires"
 
 
 def _weight_key(name: str) -> str:

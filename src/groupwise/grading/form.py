@@ -37,6 +37,6 @@ def score_forms(
     if is_used(options, LANGUAGE):
         columns[LANGUAGE] = [score_language(response, options.language.script) for response in responses_G]
     if is_used(options, REPETITION):
-        ngram_tokens, free_share = options.repetition.ngram_tokens, options.repetition.free_share
-        columns[REPETITION] = [score_repetition(response.ids, ngram_tokens, free_share) for response in responses_G]
+        ngram_tokens, free_fraction = options.repetition.ngram_tokens, options.repetition.free_fraction
+        columns[REPETITION] = [score_repetition(response.ids, ngram_tokens, free_fraction) for response in responses_G]
     return columns

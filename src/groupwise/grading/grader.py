@@ -13,7 +13,7 @@ from groupwise.grading.graded_group import GradedGroup, correctness_score, grade
 from groupwise.grading.grader_pool import Judges
 from groupwise.grading.records import Response, Score, Verdict
 from groupwise.grading.reward_options import RewardOptions
-from groupwise.grading.totals import ALWAYS, CORRECTNESS, component_names
+from groupwise.grading.totals import CORRECTNESS, component_names
 from groupwise.model.prompt import Prompt
 from groupwise.problem import Problem
 from groupwise.rollout.engine import Completion
@@ -151,7 +151,7 @@ def _measured(options: RewardOptions) -> RewardOptions:
         for name, function in options.functions.items()
         if name == options.correctness.grader
     }
-    form = options.format.model_copy(update={"weight": 0.0, "when": ALWAYS})
+    form = options.format.model_copy(update={"weight": 0.0, "requires": ""})
     return RewardOptions(correctness=options.correctness, format=form, functions=functions)
 
 

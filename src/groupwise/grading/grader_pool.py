@@ -17,15 +17,15 @@ from groupwise.grading.functions.samples import SampleInput, row_of
 from groupwise.grading.gym_scorer import GymScorer, grade_literal
 from groupwise.grading.math.extract import extract
 from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.math_verify import SecondGrader
-from groupwise.grading.math.policy import MathsPolicy
 from groupwise.grading.records import Response, Score, Verdict
 from groupwise.grading.reward_options import CodeOptions, CorrectnessOptions, FunctionOptions
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.problem import Problem
 
-GraderKind = Literal["maths", "number", "code", "literal", "scorer", "function"]
+GraderKind = Literal["math", "number", "code", "literal", "scorer", "function"]
 
 
 class Judges(Closing):
@@ -66,7 +66,7 @@ class Judges(Closing):
             if "scorer" in kinds:
                 self._gym_scorer()
                 remarks += _about(self._code_sandbox(), f"the scorers of the domain {domain}")
-            if options.correctness.second_grader != "none" and "maths" in kinds:
+            if options.correctness.second_grader != "none" and "math" in kinds:
                 remarks.append(f"answers that stay undecided are asked of math-verify {self._second_grader().where}")
             for name, function in options.functions.items():
                 self._function(name, function).dry_run(dry_samples(of_domain[0], self._samples, encode))
@@ -84,14 +84,14 @@ class Judges(Closing):
                     raise RuntimeError("the judges are closed")
                 return self._threads.submit(judge_program, response, problem.tests, sandbox, options.code)
             case "literal" | "scorer" as kind:
-                answer = extract(response, options.maths.answer)
+                answer = extract(response, options.math.answer)
                 if not answer.answer:
                     return Verdict("no_answer", 0.0, method=kind, detail=answer.reason)
                 if kind == "literal":
                     return grade_literal(answer.answer, problem.answer)
                 return self._gym_scorer().submit(problem, answer.answer)
             case kind:
-                policy = written_number(options.maths) if kind == "number" else options.maths
+                policy = written_number(options.math) if kind == "number" else options.math
                 verdict = grade(response, problem.answer, policy)
                 if verdict.status == "undecided" and options.second_grader == "math_verify":
                     return self._second_grader().submit(verdict.extracted, problem.answer)
@@ -172,20 +172,20 @@ class Judges(Closing):
 def kind_of(problem: Problem, options: CorrectnessOptions) -> GraderKind:
     """Which grader judges a problem."""
     match options.grader:
-        case "maths":
-            return "maths"
+        case "math":
+            return "math"
         case "code":
             return "code"
         case "auto":
             if problem.tests is not None:
                 return "code"
-            return problem.judge or "maths"
+            return problem.judge or "math"
         case _:
             return "function"
 
 
 @functools.lru_cache(maxsize=32)
-def written_number(policy: MathsPolicy) -> MathsPolicy:
+def written_number(policy: MathOptions) -> MathOptions:
     """The same policy where the question is itself a computation: only a written number answers it."""
     return policy.model_copy(update={"unevaluated": "wrong", "unreduced": "wrong"})
 

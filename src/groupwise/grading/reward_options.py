@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 
 OnError = Literal["drop_sample", "drop_group", "stop"]
@@ -13,8 +13,8 @@ OnError = Literal["drop_sample", "drop_group", "stop"]
 class CodeOptions(Options):
     """How programs are judged."""
 
-    credit: Literal["all", "share"] = "all"
-    """`all` pays 1 for all tests passed and nothing else; `share` pays the share of the tests that passed."""
+    credit: Literal["all", "fraction"] = "all"
+    """`all`: 1 if all tests pass, else 0. `fraction`: the fraction of the tests that pass."""
 
     max_tests: NonNegativeInt = 0
     """Use at most so many tests of a problem, the first ones; 0 for all."""
@@ -30,7 +30,7 @@ class CorrectnessOptions(Options):
 
     grader: str = "auto"
     """`auto`: by tests where the problem has some, by the problem's own scorer where only that can judge, otherwise as
-    mathematics. `maths`, `code`, or the name of one of rewards.functions, whose 1 then counts as right."""
+    mathematics. `math`, `code`, or the name of one of rewards.functions, whose 1 then counts as right."""
 
     undecided: Literal["wrong", "drop"] = "wrong"
     """What an answer is paid that the grader can neither accept nor refuse within its bounds: 0, or it is an error. A
@@ -39,7 +39,7 @@ class CorrectnessOptions(Options):
     second_grader: Literal["none", "math_verify"] = "none"
     """Asked about undecided answers, in a process of its own that is killed at its deadline."""
 
-    maths: MathsPolicy = MathsPolicy()
+    math: MathOptions = MathOptions()
 
     code: CodeOptions = CodeOptions()
 
@@ -68,8 +68,8 @@ class FormatOptions(Options):
     pattern_milliseconds: PositiveInt = 50
     """Matching stops after so long, and the pattern then counts as not matching."""
 
-    when: str = "always"
-    """`always`, or the component that has to be full for the format to be paid, as in `correctness`."""
+    requires: str = ""
+    """The component that has to be full for the format to be rewarded, as in `correctness`. Empty for none."""
 
 
 class OverlongOptions(Options):
@@ -112,7 +112,7 @@ class RepetitionOptions(Options):
     ngram_tokens: PositiveInt = 20
     """Length of an n-gram."""
 
-    free_share: Fraction = 0.0
+    free_fraction: Fraction = 0.0
     """This share of repeated n-grams costs nothing; the rest is scaled to -1 again."""
 
 
@@ -125,8 +125,8 @@ class FunctionOptions(Options):
     weight: float = 1.0
     """Negative for a price; with 0 the function is called and its value is measured alone."""
 
-    when: str = "always"
-    """`always`, or the component that has to be full for it to be paid."""
+    requires: str = ""
+    """The component that has to be full for it to be rewarded. Empty for none."""
 
     call: Literal["sample", "batch"] = "sample"
     """Called once for each completion, or once with the list of all completions of a problem."""

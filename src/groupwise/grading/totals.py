@@ -14,7 +14,6 @@ from groupwise.grading.reward_options import RewardOptions
 CORRECTNESS, FORMAT, OVERLONG, LENGTH = "correctness", "format", "overlong", "length"
 LANGUAGE, REPETITION = "language", "repetition"
 BUILT_IN = (CORRECTNESS, FORMAT, OVERLONG, LENGTH, LANGUAGE, REPETITION)
-ALWAYS = "always"
 
 
 def component_names(tables: Sequence[RewardOptions]) -> tuple[str, ...]:
@@ -88,8 +87,11 @@ def combine(rewards_BK: NDArray[np.float64], options: RewardOptions, names: Sequ
 
 def conditions(options: RewardOptions) -> dict[str, str]:
     """The components that are paid only where another one is full, each with that other one."""
-    stated = {**{name: function.when for name, function in options.functions.items()}, FORMAT: options.format.when}
-    return {name: when for name, when in stated.items() if when != ALWAYS and name != options.correctness.grader}
+    stated = {
+        **{name: function.requires for name, function in options.functions.items()},
+        FORMAT: options.format.requires,
+    }
+    return {name: needed for name, needed in stated.items() if needed and name != options.correctness.grader}
 
 
 def weight_of(options: RewardOptions, name: str) -> float:

@@ -18,7 +18,7 @@ RESPONSE = Response((), f"<think>Easy.</think>\n```python\n{PROGRAM}\n```")
 TESTS = CodeTests(calls=tuple(CallTest((n,), 2 * n) for n in (1, 2, 3, 4)), entry_point="double")
 READER = Response((), "```python\nprint(2 * int(input()))\n```")
 OUTPUTS = CodeTests(stdin=tuple(StdinTest(f"{n}\n", f"{2 * n}\n") for n in (1, 2, 3, 4)))
-ALL, SHARE = CodeOptions(), CodeOptions(credit="share")
+ALL, SHARE = CodeOptions(), CodeOptions(credit="fraction")
 
 
 def grade(

@@ -15,7 +15,9 @@ LIMITS = Limits(wall_seconds=3.0, cpu_seconds=2.0)
 
 
 def grade(sandbox: Sandbox, program: str, tests: CodeTests) -> Verdict:
-    return grade_code(Response((), f"```python\n{program}\n```"), tests, sandbox, CodeOptions(credit="share"), LIMITS)
+    return grade_code(
+        Response((), f"```python\n{program}\n```"), tests, sandbox, CodeOptions(credit="fraction"), LIMITS
+    )
 
 
 def test_right_programs(sandbox: Sandbox) -> None:

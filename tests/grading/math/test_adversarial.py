@@ -11,7 +11,7 @@ import pytest
 
 from groupwise.grading.math import grade as grade_module
 from groupwise.grading.math.grade import gold_fault, grade
-from groupwise.grading.math.policy import AnswerMode, MathsPolicy
+from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from tests.grading.math.timing import cpu_milliseconds
 
 MOST_MILLISECONDS = 50.0
@@ -120,8 +120,8 @@ def test_correct(answer: str, gold: str) -> None:
 )  # fmt: skip
 def test_no_exception(response: str, gold: str) -> None:
     for policy in (
-        MathsPolicy(),
-        MathsPolicy(percent="strict", units="strict", unreduced="wrong", unevaluated="wrong"),
+        MathOptions(),
+        MathOptions(percent="strict", units="strict", unreduced="wrong", unevaluated="wrong"),
     ):
         assert grade(response, gold, policy).status in ("wrong", "undecided", "gold_bad")
 
@@ -155,7 +155,7 @@ def test_runs_inside_an_answer_and_a_reference_take_linear_time(run: str, size: 
 
 @pytest.mark.parametrize("mode", ["marked", "lenient", "last_number", "gsm8k", "answer_tag"])
 def test_runs_outside_an_answer_take_linear_time(mode: AnswerMode) -> None:
-    policy = MathsPolicy(answer=mode)
+    policy = MathOptions(answer=mode)
     for run in RAW_RUNS:
         for start in ("", "#### 1", "The answer to", "The answer is "):
             for middle in ("", " " * 30_000, "," * 60_000):
@@ -184,7 +184,7 @@ def test_a_long_reference_takes_linear_time(gold: str) -> None:
 @pytest.mark.parametrize("gold", ["7}", "{7", "\\", "<|end|>7", r"\boxed{7", "{}", "<think>"])
 def test_a_reference_that_no_copy_matches_is_a_fault(gold: str) -> None:
     for mode in ("marked", "boxed"):
-        policy = MathsPolicy(answer=mode)
+        policy = MathOptions(answer=mode)
         copied = grade(rf"\boxed{{{gold}}}", gold, policy).status
         assert (copied == "correct") == (gold_fault(gold, policy) == "")
 
@@ -199,11 +199,11 @@ def test_a_reference_that_no_copy_matches_is_a_fault(gold: str) -> None:
     ],
 )  # fmt: skip
 def test_unevaluated_has_no_holes(answer: str, gold: str) -> None:
-    assert grade(rf"\boxed{{{answer}}}", gold, MathsPolicy(unevaluated="wrong")).status == "wrong"
+    assert grade(rf"\boxed{{{answer}}}", gold, MathOptions(unevaluated="wrong")).status == "wrong"
 
 
 @pytest.mark.parametrize(
     ("answer", "gold"), [("3 ft 4 in", "40 in"), ("52_8", "52_8"), ("seven", "7"), ("1e3", "1000")]
 )
 def test_unevaluated_lets_written_numbers_pass(answer: str, gold: str) -> None:
-    assert grade(rf"\boxed{{{answer}}}", gold, MathsPolicy(unevaluated="wrong")).status == "correct"
+    assert grade(rf"\boxed{{{answer}}}", gold, MathOptions(unevaluated="wrong")).status == "correct"

@@ -12,8 +12,8 @@ from groupwise.grading.math.bounds import Budget, OutOfBoundsError
 from groupwise.grading.math.exact import PRIME, exact, modular
 from groupwise.grading.math.extract import extract
 from groupwise.grading.math.grade import gold_fault, grade, same_answer
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.parser import parse
-from groupwise.grading.math.policy import MathsPolicy
 from groupwise.grading.records import Response
 
 
@@ -37,7 +37,7 @@ from groupwise.grading.records import Response
 )
 def test_an_option_turns_the_verdict(option: dict[str, Any], answer: str, gold: str, by_default: str) -> None:
     assert same_answer(answer, gold).status == by_default
-    turned = same_answer(answer, gold, MathsPolicy.model_validate(option)).status
+    turned = same_answer(answer, gold, MathOptions.model_validate(option)).status
     assert turned == ("wrong" if by_default == "correct" else "correct")
 
 
@@ -103,8 +103,8 @@ def test_a_choice_among_values_is_flagged() -> None:
 
 
 def test_a_reference_answer_is_usable_if_it_can_be_matched() -> None:
-    assert "empty" in gold_fault("$ $", MathsPolicy())
-    assert gold_fault(r"\undefined{thing}", MathsPolicy()) == ""
+    assert "empty" in gold_fault("$ $", MathOptions())
+    assert gold_fault(r"\undefined{thing}", MathOptions()) == ""
     assert grade(r"\boxed{\undefined{thing}}", r"\undefined{thing}").status == "correct"
     assert grade(r"\boxed{5}", " ").status == "gold_bad"
 

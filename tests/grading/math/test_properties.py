@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupwise.grading.math.grade import gold_fault, grade
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response
 from tests.grading.math.spellings import Spelled, every_form
 from tests.grading.math.timing import cpu_milliseconds
@@ -39,7 +39,7 @@ TOKENS = (
 texts = st.lists(st.sampled_from((*TOKENS, *MARKS)), max_size=60).map("".join)
 expressions = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=25).map(lambda parts: balanced("".join(parts)))
 UNRELATED = "918273645546372819"
-BOXED = MathsPolicy(answer="boxed")
+BOXED = MathOptions(answer="boxed")
 
 
 def boxed(answer: str) -> str:
@@ -78,7 +78,7 @@ def test_another_value_is_wrong(value: Spelled) -> None:
 @given(text=texts, opened=st.booleans(), truncated=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_no_text_earns_an_unrelated_number(mode: str, text: str, opened: bool, truncated: bool) -> None:
-    policy = MathsPolicy.model_validate({"answer": mode})
+    policy = MathOptions.model_validate({"answer": mode})
     for written in (text, boxed(text), f"#### {text}", f"<answer>{text}</answer>", f"The answer is {text}"):
         response = Response((), written, truncated, opened)
         took = cpu_milliseconds(partial(grade, response, UNRELATED, policy), MOST_MILLISECONDS)

@@ -3,9 +3,9 @@
 import pytest
 
 from groupwise.grading.math.grade import grade
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 
-STRICT = MathsPolicy(unevaluated="wrong")
+STRICT = MathOptions(unevaluated="wrong")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_written_number_is_judged_as_ever(answer: str, gold: str) -> None:
 
 def test_fractions_are_a_matter_of_their_own_option() -> None:
     assert grade(r"\boxed{14/2}", "7", STRICT).status == "correct"
-    both = MathsPolicy(unevaluated="wrong", unreduced="wrong")
+    both = MathOptions(unevaluated="wrong", unreduced="wrong")
     assert grade(r"\boxed{14/2}", "7", both).status == "wrong"
     assert grade(r"\boxed{56 \div 8}", "7", both).status == "wrong"
     assert grade(r"\boxed{7/2}", "7/2", both).status == "correct"

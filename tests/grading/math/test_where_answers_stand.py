@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from groupwise.grading.math.extract import extract
 from groupwise.grading.math.grade import gold_fault, grade
-from groupwise.grading.math.policy import AnswerMode, MathsPolicy
+from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.records import Response, Verdict
 
 
 def verdict(text: str, gold: str, mode: AnswerMode = "boxed", opened: bool = False, truncated: bool = False) -> Verdict:
-    return grade(Response((), text, truncated, opened), gold, MathsPolicy(answer=mode))
+    return grade(Response((), text, truncated, opened), gold, MathOptions(answer=mode))
 
 
 def extracted(text: str, mode: AnswerMode = "boxed", opened: bool = False, truncated: bool = False) -> str:
@@ -130,7 +130,7 @@ def test_an_unusable_reference_answer_says_so_and_pays_nothing(gold: str, mode: 
     result = verdict(r"\boxed{1}", gold, mode)
     assert result.status == "gold_bad"
     assert math.isnan(result.score)
-    assert gold_fault(gold, MathsPolicy(answer=mode))
+    assert gold_fault(gold, MathOptions(answer=mode))
 
 
 HOSTILE = {

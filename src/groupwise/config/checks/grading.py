@@ -28,7 +28,7 @@ def domains(config: TrainConfig) -> Iterator[Finding]:
 
 
 # What the problems of a generated source come with, and so who can judge them.
-_JUDGED_AS = {"arithmetic": ("maths", "an answer and no tests"), "toy_code": ("code", "tests and no answer")}
+_JUDGED_AS = {"arithmetic": ("math", "an answer and no tests"), "toy_code": ("code", "tests and no answer")}
 
 
 def graders(config: TrainConfig) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def graders(config: TrainConfig) -> Iterator[Finding]:
         kind, has = _JUDGED_AS.get(source, ("", ""))
         domain = DOMAIN_OF_GENERATED.get(source, "")
         grader = config.rewards_of(domain).correctness.grader
-        if kind and grader in ("maths", "code") and grader != kind:
+        if kind and grader in ("math", "code") and grader != kind:
             key = "rewards.correctness.grader"
             if domain in config.domains and grader != config.rewards.correctness.grader:
                 key = f"domains.{domain}.{key}"

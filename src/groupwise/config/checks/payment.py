@@ -91,7 +91,7 @@ def _beside_pass_at_k(table: Table) -> Iterator[Finding]:
             )
             yield error((table.key(weight_key(name)), "advantage.estimator"), text)
     for name, when in conditions(table.options).items():
-        key = "format.when" if name == FORMAT else f"functions.{name}.when"
+        key = "format.requires" if name == FORMAT else f"functions.{name}.requires"
         yield from table.unused(key, because, f"leave {when} out")
     yield from table.unused("gate", because, "leave the gate out")
 
@@ -106,11 +106,11 @@ def _beside_max_rl(table: Table) -> Iterator[Finding]:
             "make negative; pay without, or take another estimator"
         )
         yield error(("advantage.estimator", key), text)
-    if table.options.correctness.code.credit == "share":
+    if table.options.correctness.code.credit == "fraction":
         key = table.key("correctness.code.credit")
         text = (
-            f"advantage.estimator=max_rl with {key}=share: it is derived for rewards of 0 and 1, where the mean is the "
-            "rate of success; set it to all"
+            f"advantage.estimator=max_rl with {key}=fraction: it is derived for rewards of 0 and 1, where the mean is "
+            "the rate of success; set it to all"
         )
         yield warning(("advantage.estimator", key), text)
 

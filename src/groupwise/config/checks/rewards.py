@@ -13,7 +13,7 @@ from groupwise.grading.components.pattern import pattern_fault, pattern_warning
 from groupwise.grading.conditions import conditions_fault, format_trap
 from groupwise.grading.totals import LANGUAGE, LENGTH, REPETITION, is_used, weights_of
 
-GRADERS = ("auto", "maths", "code")
+GRADERS = ("auto", "math", "code")
 
 
 def rewards(config: TrainConfig) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def trap(table: Table) -> Iterator[Finding]:
         yield table.warning((*_keys_in(text), "correctness.weight"), f"{table.prefix}: {_moved_to(table, text)}")
 
 
-_KEY = re.compile(r"\brewards\.((?:functions\.\w+|\w+)\.(?:weight|when)|gate|functions\.\w+)")
+_KEY = re.compile(r"\brewards\.((?:functions\.\w+|\w+)\.(?:weight|requires)|gate|functions\.\w+)")
 
 
 def _keys_in(text: str) -> tuple[str, ...]:
@@ -88,8 +88,8 @@ def correctness(table: Table) -> Iterator[Finding]:
         )
         return
     because = f"correctness.grader={options.grader}"
-    for name in ("undecided", "second_grader", *(f"maths.{field}" for field in type(options.maths).model_fields)):
-        yield from table.unused(f"correctness.{name}", because, "set it to auto or maths", _grades("maths"))
+    for name in ("undecided", "second_grader", *(f"math.{field}" for field in type(options.math).model_fields)):
+        yield from table.unused(f"correctness.{name}", because, "set it to auto or math", _grades("math"))
     for name in type(options.code).model_fields:
         yield from table.unused(f"correctness.code.{name}", because, "set it to auto or code", _grades("code"))
 
@@ -103,7 +103,7 @@ def form(table: Table) -> Iterator[Finding]:
     options = table.options.format
     if weights_of(table.options)["format"] == 0:
         paid = _pays("format")
-        yield from table.unused("format.when", "format.weight=0", "give the format a weight", paid)
+        yield from table.unused("format.requires", "format.weight=0", "give the format a weight", paid)
     if options.form == "regex":
         yield from table.unused("format.strictness", "format.form=regex", "a pattern matches or does not", _is_tagged)
         fault = pattern_fault(options.pattern)
@@ -191,7 +191,7 @@ def repetition(table: Table) -> Iterator[Finding]:
     """The penalty of repeated n-grams."""
     options, longest = table.options.repetition, table.config.sampling.max_new_tokens
     if not is_used(table.options, REPETITION):
-        yield from _weightless(table, REPETITION, ("ngram_tokens", "free_share"))
+        yield from _weightless(table, REPETITION, ("ngram_tokens", "free_fraction"))
         return
     if options.ngram_tokens >= longest:
         text = (
@@ -199,9 +199,9 @@ def repetition(table: Table) -> Iterator[Finding]:
             f"{longest}: no answer holds two such n-grams; lower it"
         )
         yield _and(table.error(("repetition.ngram_tokens",), text), "sampling.max_new_tokens")
-    if options.free_share == 1:
-        text = f"{table.key('repetition.free_share')}=1: no repetition ever costs anything; lower it"
-        yield table.error(("repetition.free_share",), text)
+    if options.free_fraction == 1:
+        text = f"{table.key('repetition.free_fraction')}=1: no repetition ever costs anything; lower it"
+        yield table.error(("repetition.free_fraction",), text)
 
 
 def _weightless(table: Table, name: str, fields: tuple[str, ...]) -> Iterator[Finding]:

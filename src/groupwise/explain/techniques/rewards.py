@@ -9,8 +9,8 @@ def _in_some_table(config: TrainConfig, section: str) -> bool:
 
 
 def _is_conditional(options: RewardOptions) -> bool:
-    functions = [function.when for function in options.functions.values() if function.weight != 0]
-    return any(when != "always" for when in [*functions, *([options.format.when] if options.format.weight else [])])
+    functions = [function.requires for function in options.functions.values() if function.weight != 0]
+    return any([*functions, options.format.requires if options.format.weight else ""])
 
 
 REWARDS: tuple[Technique, ...] = (
@@ -35,7 +35,7 @@ REWARDS: tuple[Technique, ...] = (
         what="a reward is paid only beside another one that is full, as the format beside a right answer",
         equation="R = w·correct + λ·format·[correct = 1]",
         values="λ 1",
-        keys=("rewards.format.when", "rewards.format.weight", "rewards.functions.NAME.when"),
+        keys=("rewards.format.requires", "rewards.format.weight", "rewards.functions.NAME.requires"),
         is_on=lambda c: c.any_table(_is_conditional),
         cost="none",
         test="grading/test_components.py::test_a_condition_needs_the_full_component",
@@ -110,7 +110,7 @@ REWARDS: tuple[Technique, ...] = (
         what="n-grams of tokens that occurred before cost something",
         equation="- (repeated n-grams / n-grams)",
         values="n 40, 0.05 for each",
-        keys=("rewards.repetition.weight", "rewards.repetition.ngram_tokens", "rewards.repetition.free_share"),
+        keys=("rewards.repetition.weight", "rewards.repetition.ngram_tokens", "rewards.repetition.free_fraction"),
         is_on=lambda c: _in_some_table(c, "repetition"),
         cost="none",
         test="grading/test_length_language_repetition.py::test_repeated_share",
@@ -124,7 +124,7 @@ REWARDS: tuple[Technique, ...] = (
         equation="correct = passed / tests",
         values="none",
         keys=("rewards.correctness.code.credit",),
-        is_on=lambda c: c.any_table(lambda table: table.correctness.code.credit == "share"),
+        is_on=lambda c: c.any_table(lambda table: table.correctness.code.credit == "fraction"),
         cost="none; programs run in a sandbox either way",
         test="options/test_every_option.py::test_the_option_gives_what_follows_by_hand",
         differs="DeepSeek-R1 and most others pay all or nothing: a share can be had by answers for the easy cases.",
@@ -152,7 +152,7 @@ REWARDS: tuple[Technique, ...] = (
         keys=(
             "rewards.functions.NAME.path",
             "rewards.functions.NAME.weight",
-            "rewards.functions.NAME.when",
+            "rewards.functions.NAME.requires",
             "rewards.correctness.grader",
         ),
         is_on=lambda c: c.any_table(lambda table: bool(table.functions)),

@@ -62,7 +62,7 @@ def grade_code(
     all_passed = judgement.passed == judgement.total
     if all_passed and method == "stdin" and judgement.total == 1 and not _READS_INPUT.search(extraction.program):
         flags.append("prints_expected")
-    score = judgement.passed / judgement.total if options.credit == "share" else float(all_passed)
+    score = judgement.passed / judgement.total if options.credit == "fraction" else float(all_passed)
     status: Literal["correct", "wrong"] = "correct" if all_passed else "wrong"
     return _verdict(status, score, start, extraction.block, method, judgement.first_fault, flags)
 

@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from groupwise.grading.records import Score
 
 
-def score_repetition(ids: Sequence[int], ngram_tokens: int, free_share: float = 0.0) -> Score:
+def score_repetition(ids: Sequence[int], ngram_tokens: int, free_fraction: float = 0.0) -> Score:
     """0 where no n-gram occurs twice, down to -1 where only one kind is left of infinitely many.
 
     With the share of repeated n-grams r = 1 - (different n-grams) / (all n-grams) and the free share f:
     -max(0, r - f) / (1 - f). Fewer than n + 1 tokens hold no two n-grams and cost nothing, nor does f = 1.
     """
     share = repeated_share(ids, ngram_tokens)
-    if share <= free_share:
+    if share <= free_fraction:
         return Score(0.0, "scored")
     detail = f"{100 * share:.0f} % of the {ngram_tokens}-grams occurred before"
-    return Score(-(share - free_share) / (1.0 - free_share), "scored", detail)
+    return Score(-(share - free_fraction) / (1.0 - free_fraction), "scored", detail)
 
 
 def repeated_share(ids: Sequence[int], ngram_tokens: int) -> float:

@@ -6,8 +6,8 @@ from fractions import Fraction
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError
 from groupwise.grading.math.congruences import congruence_of, residue_of, same_congruence
 from groupwise.grading.math.expand import expanded, named_values
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.notations import as_ratio, same_chain, same_digits, same_time
-from groupwise.grading.math.policy import MathsPolicy
 from groupwise.grading.math.quantities import same_percent, same_quantity
 from groupwise.grading.math.real_sets import is_inequality, real_set
 from groupwise.grading.math.relations import approximated, assignment, is_equation, stated_value
@@ -37,7 +37,7 @@ _MAX_PAIRS = 1_600
 class Comparison:
     """One comparison: its policy and budget, and the last method that decided something."""
 
-    policy: MathsPolicy
+    policy: MathOptions
     budget: Budget = field(default_factory=Budget)
     method: str = ""
     depth: int = 0

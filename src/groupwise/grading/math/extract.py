@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from groupwise.grading.math.boxes import Box, boxes_of, joined
 from groupwise.grading.math.closing import closing_answer, last_number
-from groupwise.grading.math.policy import AnswerMode
+from groupwise.grading.math.math_options import AnswerMode
 from groupwise.grading.records import SPECIAL_TOKEN, Response
 
 MAX_CHARACTERS = 65_536

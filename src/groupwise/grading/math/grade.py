@@ -12,9 +12,9 @@ from groupwise.grading.math.compare import Comparison
 from groupwise.grading.math.evaluated import is_number
 from groupwise.grading.math.extract import Extraction, extract, unwrapped_gold
 from groupwise.grading.math.lexer import UnitLetters
+from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.math.parser import parse
 from groupwise.grading.math.plain import Plain, plain_number
-from groupwise.grading.math.policy import AnswerMode, MathsPolicy
 from groupwise.grading.math.spelling import canonical, stripped
 from groupwise.grading.math.tree import Based, Node, Num, Quantity, Text, contains
 from groupwise.grading.math.words import is_prose, option_of, plain_words
@@ -29,7 +29,7 @@ _TOO_LONG = f"more than {MAX_CHARACTERS} characters"
 _COPIES = {"gsm8k": "#### %s", "answer_tag": "<answer>%s</answer>", "last_number": "%s"}
 _CHOICES = frozenset(("max", "min"))
 
-DEFAULT_POLICY = MathsPolicy()
+DEFAULT_POLICY = MathOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Judgement(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def grade(response: Response | str, gold: str, policy: MathsPolicy = DEFAULT_POLICY) -> Verdict:
+def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POLICY) -> Verdict:
     """The verdict on a response, given the reference answer.
 
     `correct`, `wrong`, `no_answer`, `gold_bad` where no response could match, and `undecided` where comparing would
@@ -83,7 +83,7 @@ def _no_answer(found: Extraction) -> Judgement:
     return Judgement("no_answer", detail=found.reason)
 
 
-def gold_fault(gold: str, policy: MathsPolicy) -> str:
+def gold_fault(gold: str, policy: MathOptions) -> str:
     """Why no response could match this reference answer, not even one that copies it; empty where one can."""
     return _gold_fault(gold, policy.answer)
 
@@ -101,7 +101,7 @@ def _gold_fault(gold: str, mode: AnswerMode) -> str:
     return f"a response with the reference answer {text[:60]!r} itself is read as {found[:60]!r}"
 
 
-def same_answer(answer: str, gold: str, policy: MathsPolicy = DEFAULT_POLICY) -> Judgement:
+def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) -> Judgement:
     """The judgement on an answer without the text around it, given the reference answer."""
     reference = _gold_reading(gold)
     answer = single_spaced(answer)
@@ -148,7 +148,7 @@ def same_answer(answer: str, gold: str, policy: MathsPolicy = DEFAULT_POLICY) ->
     return judged
 
 
-def _compared(answer: Node, gold: Node, policy: MathsPolicy) -> Judgement:
+def _compared(answer: Node, gold: Node, policy: MathOptions) -> Judgement:
     comparison = Comparison(policy)
     try:
         same = comparison.same(answer, gold)
@@ -160,7 +160,7 @@ def _compared(answer: Node, gold: Node, policy: MathsPolicy) -> Judgement:
     return Judgement("correct" if same else "wrong", comparison.method, flags=flags)
 
 
-def _compared_with_units(answer: str, gold: str, letters: UnitLetters, policy: MathsPolicy) -> Judgement:
+def _compared_with_units(answer: str, gold: str, letters: UnitLetters, policy: MathOptions) -> Judgement:
     """With a lone letter behind a number read as a unit: 5 m is 5 metres."""
     try:
         nodes = [parse(stripped(written), letters) for written in (answer, single_spaced(unwrapped_gold(gold)))]

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from groupwise.grading.math.bounds import Budget
 from groupwise.grading.math.exact import exact
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.scalars import same_value
 from groupwise.grading.math.tree import Const, Items, Node, Num, Op, Quantity, contains
 from groupwise.grading.math.units import Unit
@@ -15,7 +15,7 @@ _PRODUCTS = frozenset(("div", "mul"))
 _RADIANS_PER_DEGREE = Op("div", (Const("pi"), Num(Fraction(180))))
 
 
-def same_quantity(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) -> bool:
+def same_quantity(answer: Node, gold: Node, policy: MathOptions, budget: Budget) -> bool:
     """Whether two values agree with their units; at least one of them has one."""
     if isinstance(answer, Quantity) and isinstance(gold, Quantity):
         return _same_with_units(answer, gold, policy, budget)
@@ -36,7 +36,7 @@ def _in_order(measured: Node, bare: Node, is_answer: bool) -> tuple[Node, Node]:
     return (measured, bare) if is_answer else (bare, measured)
 
 
-def _same_with_units(answer: Quantity, gold: Quantity, policy: MathsPolicy, budget: Budget) -> bool:
+def _same_with_units(answer: Quantity, gold: Quantity, policy: MathOptions, budget: Budget) -> bool:
     left, right = answer.unit, gold.unit
     if left == right or _generic(left) or _generic(right):
         return same_percent(answer.value, gold.value, policy, budget)
@@ -70,7 +70,7 @@ def _same_noun(left: Unit, right: Unit) -> bool:
     return bool(nouns[0]) and bool(nouns[1]) and (nouns[0] <= nouns[1] or nouns[1] <= nouns[0])
 
 
-def same_percent(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) -> bool:
+def same_percent(answer: Node, gold: Node, policy: MathOptions, budget: Budget) -> bool:
     """Equal values, where a percentage is also its ratio, and may stand for the bare number of percents.
 
     A bare reference answer of at most 1 is read as a ratio: 0.5 % is not 0.5.

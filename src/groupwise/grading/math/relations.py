@@ -4,8 +4,8 @@ from fractions import Fraction
 
 from groupwise.grading.math.bounds import Budget, UndefinedError
 from groupwise.grading.math.exact import PRIME, exact, modular
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.numeric import Numeric, as_fraction
-from groupwise.grading.math.policy import MathsPolicy
 from groupwise.grading.math.scalars import decimal_form, is_rounding, same_value
 from groupwise.grading.math.tree import Chain, Items, Node, Num, Op, Quantity, Var, variables
 from groupwise.grading.math.vocabulary import FUNCTION_LETTERS
@@ -51,7 +51,7 @@ def assignment(node: Node) -> tuple[Node, Node] | None:
     return None
 
 
-def stated_value(chain: Chain, policy: MathsPolicy, budget: Budget, is_gold: bool) -> Node | None:
+def stated_value(chain: Chain, policy: MathOptions, budget: Budget, is_gold: bool) -> Node | None:
     """The value that a chain of equalities ends in; None where it states none, or contradicts itself as 7 = 8 does.
 
     A reference answer such as 2x + 4y - 3 = 0 states no value; an answer a + b = 7 does, but 2x = 10 and xy = 0 are to

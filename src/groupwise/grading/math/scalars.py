@@ -5,8 +5,8 @@ from typing import Any
 
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError, UndefinedError
 from groupwise.grading.math.exact import PRIME, bits_of, exact, modular
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.numeric import POINTS, Numeric, as_fraction
-from groupwise.grading.math.policy import MathsPolicy
 from groupwise.grading.math.tree import Const, Node, Num, Op, children, contains, variables
 
 _FIRST_BITS, _MORE_BITS, _MAX_BITS = 260, 520, 12_000
@@ -24,7 +24,7 @@ def infinite(node: Node) -> int:
     return 0
 
 
-def same_value(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) -> tuple[bool, str]:
+def same_value(answer: Node, gold: Node, policy: MathOptions, budget: Budget) -> tuple[bool, str]:
     """Whether the values are equal, and how that was found.
 
     Raises OutOfBoundsError where that takes too much. An answer without a value is not equal to anything.
@@ -52,7 +52,7 @@ def same_value(answer: Node, gold: Node, policy: MathsPolicy, budget: Budget) ->
 
 
 def _same_rational(
-    answer: Node, a: Fraction, gold: Node, g: Fraction, policy: MathsPolicy, budget: Budget
+    answer: Node, a: Fraction, gold: Node, g: Fraction, policy: MathOptions, budget: Budget
 ) -> tuple[bool, str]:
     method = "integer" if a.denominator == g.denominator == 1 else "rational"
     if a == g:
@@ -92,7 +92,7 @@ def _power_of_ten(node: Node) -> int | None:
 
 
 def rounded(
-    answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathsPolicy, budget: Budget, is_exact: bool = True
+    answer: Node, gold: Node, a: Fraction, g: Fraction, policy: MathOptions, budget: Budget, is_exact: bool = True
 ) -> bool:
     """Whether one is a decimal that is near enough to the other, as the policy says.
 
@@ -194,7 +194,7 @@ def _again(answer: Node, gold: Node, first: Numeric, budget: Budget) -> tuple[An
 
 
 def _same_number(
-    answer: Node, gold: Node, policy: MathsPolicy, budget: Budget, known_different: bool
+    answer: Node, gold: Node, policy: MathOptions, budget: Budget, known_different: bool
 ) -> tuple[bool, str]:
     first = Numeric(_FIRST_BITS, 0, budget)
     a, g = first.value(answer), first.value(gold)

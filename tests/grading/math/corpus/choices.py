@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Status
 from tests.grading.math.corpus.kind import Case, boxed
 
@@ -88,5 +88,5 @@ def policy_cases() -> Iterator[Case]:
     for option, answer, gold, statuses in CHOICES:
         (name, value), *_ = option.items()
         yield Case(
-            f"{name}={value}: {answer} for {gold}", boxed(answer), gold, statuses, MathsPolicy.model_validate(option)
+            f"{name}={value}: {answer} for {gold}", boxed(answer), gold, statuses, MathOptions.model_validate(option)
         )

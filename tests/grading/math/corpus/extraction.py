@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from groupwise.grading.math.policy import AnswerMode, MathsPolicy
+from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.records import Response, Status
 from tests.grading.math.corpus.kind import Case, written
 
@@ -182,4 +182,4 @@ def extraction_cases() -> Iterator[Case]:
     for name, mode, rows in MODES:
         for number, (response, gold, statuses) in enumerate(rows):
             given = response if isinstance(response, Response) else written(response)
-            yield Case(f"{name} {number}: {given.text[:60]!r} {gold}", given, gold, statuses, MathsPolicy(answer=mode))
+            yield Case(f"{name} {number}: {given.text[:60]!r} {gold}", given, gold, statuses, MathOptions(answer=mode))

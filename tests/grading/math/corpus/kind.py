@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from groupwise.grading.math.policy import MathsPolicy
+from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response, Status
 
 Pair = tuple[str, str]
@@ -29,7 +29,7 @@ class Case(NamedTuple):
     response: Response
     gold: str
     statuses: tuple[Status, ...]
-    policy: MathsPolicy = MathsPolicy()
+    policy: MathOptions = MathOptions()
 
 
 def boxed(answer: str) -> Response:

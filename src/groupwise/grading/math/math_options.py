@@ -7,7 +7,7 @@ from groupwise.options import NonNegativeFloat, NonNegativeInt, Options
 AnswerMode = Literal["marked", "boxed", "gsm8k", "answer_tag", "last_number", "lenient"]
 
 
-class MathsPolicy(Options):
+class MathOptions(Options):
     """Where the answer of a mathematical problem stands, and what counts as equal."""
 
     answer: AnswerMode = "marked"
