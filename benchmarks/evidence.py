@@ -23,7 +23,6 @@ from groupwise.config.compose import compose_train_config
 from groupwise.data.sources import eval_problems
 from groupwise.evaluate.measure import Measurement, measure
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
@@ -205,8 +204,7 @@ def accuracies_of(model: str) -> tuple[Measurement, Measurement]:
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     problems = eval_problems(config.problems, {})
-    with Judges(config) as judges:
-        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
 
         def at(temperature: float, samples: int) -> Measurement:
             sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids)

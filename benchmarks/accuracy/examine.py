@@ -15,7 +15,6 @@ from groupwise.config.compose import compose_train_config
 from groupwise.data.sources import eval_problems
 from groupwise.evaluate.measure import measure
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
@@ -31,8 +30,8 @@ class Examiner:
         self._policy = load_policy(self._config.model.path)
         self._engine = InProcessEngine(self._policy, self._config.sampling.engine_batch_sequences)
         self._renderer = PromptRenderer(self._policy.tokenizer, self._config.prompt)
-        judges = Judges(self._config)
-        self._grader = Grader(self._config, self._policy.tokenizer, self._policy.think_ids, judges).for_measuring()
+        grader = Grader(self._config, self._policy.tokenizer, self._policy.think_ids)
+        self._grader = grader.for_measuring()
         self._problems = eval_problems(self._config.problems, {})
         self._version = 0
 

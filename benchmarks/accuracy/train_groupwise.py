@@ -55,7 +55,7 @@ def main(asked: Asked) -> None:
     except Enough:
         pass
     finally:
-        prepared.judges.close()
+        prepared.sampler.grader.close()
     progress.write(
         startup_cpu=startup_cpu,
         peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

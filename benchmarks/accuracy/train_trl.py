@@ -19,12 +19,11 @@ from of_trl import PLAIN, Times
 from recipe import Asked, Progress
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+from groupwise.completion import Completion
 from groupwise.config import TrainConfig
 from groupwise.data.sources import open_sources
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.prompt import PromptRenderer
-from groupwise.rollout.engine import Completion
 from groupwise.train.schedule import lr_factor
 
 
@@ -37,7 +36,7 @@ class Rewards:
         think, think_end = tokenizer.encode("<think></think>", add_special_tokens=False)
         self._renderer = PromptRenderer(tokenizer, config.prompt)
         self._stream = open_sources(config.problems, {}, asked.seed).stream
-        self._grader = Grader(config, tokenizer, (think, think_end), Judges(config))
+        self._grader = Grader(config, tokenizer, (think, think_end))
         self.accuracy = 0.0
         self.__name__ = "groupwise"
 

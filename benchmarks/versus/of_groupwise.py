@@ -16,12 +16,13 @@ import transformers
 from workload import EOS, STAND_IN, Workload, matmul_rate, reward, words, write_record
 
 from groupwise import __version__
+from groupwise.completion import Completion
 from groupwise.config.compose import compose_train_config
 from groupwise.data.stream import epoch_order
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader, PendingGroup
 from groupwise.rollout import inprocess
-from groupwise.rollout.engine import Completion, RolloutEngine, SampleRequest, SamplingParams
+from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.track.run_folder import RunFolder
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
@@ -230,7 +231,7 @@ def main(options: dict[str, Any]) -> None:
     try:
         loop.train(run)
     finally:
-        prepared.judges.close()
+        prepared.sampler.grader.close()
     for step, (sampled, line) in enumerate(zip(silent.steps, folder.metrics.read_text().splitlines(), strict=True)):
         own = prompts[step * work.prompts : (step + 1) * work.prompts]
         sampled["prompt_tokens"] = float(sum(map(len, own)))

@@ -1,12 +1,56 @@
-"""What a problem is, and the endless stream that training draws problems from."""
+"""What a problem is, and the tests of one that asks for a program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from groupwise.code_tests import CodeTests
+GraderName = Literal["", "number", "literal"]
+"""How an answer is compared: as mathematics, as a written number, or as written."""
 
-Judge = Literal["", "number", "literal", "scorer"]
+
+@dataclass(frozen=True, slots=True)
+class StdinTest:
+    """A whole program reads `stdin` and has to print `stdout`."""
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallTest:
+    """A function is called with these arguments and has to return `expected`; all of it Python literals.
+
+    tolerance, relative_tolerance: two floats count as equal within the larger of the absolute difference and the share
+    of the larger magnitude; 0 for exact. view: an expression of `grading.code.language` on `result`, which stands for
+    what was returned, such as `sorted(result)`; its value is compared in place of the returned one. Empty for the
+    returned value itself.
+    """
+
+    args: tuple[Any, ...]
+    expected: Any
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    tolerance: float = 0.0
+    relative_tolerance: float = 0.0
+    view: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTests:
+    """What a program is graded by: `calls` of the function `entry_point`, or `stdin` runs of the whole program.
+
+    preamble: code put before the candidate's, such as the imports and helpers that the problem's text gives.
+    beginning: the head of the function that the text shows unfinished, for answers that only continue it. helpers:
+    functions that views use, in the test language.
+    weak_oracle: why these tests say less than those they were made from; empty where they say the same.
+    """
+
+    stdin: tuple[StdinTest, ...] = ()
+    calls: tuple[CallTest, ...] = ()
+    entry_point: str = ""
+    preamble: str = ""
+    beginning: str = ""
+    helpers: str = ""
+    weak_oracle: str = ""
 
 
 class Message(NamedTuple):
@@ -23,8 +67,9 @@ class Problem:
     `messages` is the conversation up to the model's turn, without any template; for most files it is one user message.
     `source` says where the problem came from, as `file:line` or `generator:index`, so that an error can name it.
     `tests` are of a problem that asks for a program; its answer is empty. `row` is everything that the file says of it,
-    for reward functions of the user's own. `judge` says how the answer is compared where the source knows it better
-    than the configuration: as a written number (`number`), as written (`literal`), or by the source's own scorer.
+    for reward functions of the user's own. `grader` says how the answer is compared where the source knows better
+    than the configuration. `scorer` is set where only the source's own scorer can tell: `module:function`, which is
+    loaded in a sandbox and reads the row.
     """
 
     id: str
@@ -34,7 +79,8 @@ class Problem:
     source: str = ""
     tests: CodeTests | None = None
     row: Mapping[str, Any] = field(default_factory=dict)
-    judge: Judge = ""
+    grader: GraderName = ""
+    scorer: str = ""
 
     @property
     def question(self) -> str:

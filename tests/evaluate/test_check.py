@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.code_tests import CodeTests
 from groupwise.config.compose import compose_to_explain
 from groupwise.data.files import RowFault, fingerprint, read_file, read_problems
 from groupwise.data.preflight import lengths_of, listing, preflight, refuse, remarks_of
 from groupwise.data.splits import find_overlap, find_repeats, normalised
 from groupwise.errors import DataError
-from groupwise.evaluate.check_files import PromptJudge, answer_judge, run_check, solution_of, written_answer
+from groupwise.evaluate.check_files import PromptCheck, answer_check, run_check, solution_of, written_answer
 from groupwise.evaluate.check_report import print_check, to_json
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.tokenizer import load_tokenizer
-from groupwise.problem import Message, Problem
+from groupwise.problem import CodeTests, Message, Problem
 from tests.support.commands import bundled_copy, groupwise
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -209,9 +208,9 @@ def test_nothing_left_is_refused() -> None:
         refuse(preflight([], [], {}))
 
 
-def test_judges_are_asked_in_their_order_and_each_row_counts_once() -> None:
-    judges = {"prompt": lambda p: "long" * (p.answer == "2"), "answer": lambda p: "bad" * (p.answer != "1")}
-    report = preflight([problem("a"), problem("b", "2"), problem("c", "3")], [RowFault("r", "broken")], judges)
+def test_checks_are_made_in_their_order_and_each_row_counts_once() -> None:
+    checks = {"prompt": lambda p: "long" * (p.answer == "2"), "answer": lambda p: "bad" * (p.answer != "1")}
+    report = preflight([problem("a"), problem("b", "2"), problem("c", "3")], [RowFault("r", "broken")], checks)
     assert [(f.kind, f.source, f.reason) for f in report.faults] == [
         ("row", "r", "broken"),
         ("prompt", "b", "long"),
@@ -340,13 +339,13 @@ def test_how_a_model_would_write_the_answer(gold: str, mode: Any, text: str) -> 
 
 
 def test_answers_are_judged_by_their_own_grader() -> None:
-    judge = answer_judge(compose_to_explain(["demo"]))
+    judge = answer_check(compose_to_explain(["demo"]))
     assert judge(problem("q", "4")) == ""
     assert judge(problem("q", r"\frac{1}{2}")) == ""
     assert judge(problem("q", " "))
     for mode in ("boxed", "gsm8k", "answer_tag", "last_number", "lenient"):
-        assert answer_judge(compose_to_explain(["demo", f"rewards.correctness.math.answer={mode}"]))(problem("q")) == ""
-    only_code = answer_judge(compose_to_explain(["demo", "rewards.correctness.grader=code"]))
+        assert answer_check(compose_to_explain(["demo", f"rewards.correctness.math.answer={mode}"]))(problem("q")) == ""
+    only_code = answer_check(compose_to_explain(["demo", "rewards.correctness.grader=code"]))
     assert "has no tests" in only_code(problem("q"))
 
 
@@ -355,10 +354,10 @@ def test_prompts_are_measured_with_the_real_template() -> None:
     tokenizer, context_tokens = load_tokenizer("bundled")
     renderer = PromptRenderer(tokenizer, config.prompt)
     expected = len(renderer.render((Message("user", "What is 2 + 3?"),)).ids)
-    exact = PromptJudge(renderer, expected + 20, 20)
+    exact = PromptCheck(renderer, expected + 20, 20)
     assert exact(problem("What is 2 + 3?")) == ""
     assert exact.tokens == [expected]
-    fault = PromptJudge(renderer, expected + 19, 20)(problem("What is 2 + 3?"))
+    fault = PromptCheck(renderer, expected + 19, 20)(problem("What is 2 + 3?"))
     assert fault == (
         f"the prompt has {expected} tokens, and with sampling.max_new_tokens=20 it does not fit into the model's "
         f"context of {expected + 19}"
@@ -474,7 +473,7 @@ def test_the_command(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_real_files(name: str, usable: int, faults: int, domain: str) -> None:
     file = read_file(SHARED / "data" / name)
-    report = preflight(file.problems, file.faults, {"answer": answer_judge(compose_to_explain(["demo"]))})
+    report = preflight(file.problems, file.faults, {"answer": answer_check(compose_to_explain(["demo"]))})
     assert (len(report.problems), len(report.faults)) == (usable, faults), [f.reason for f in report.faults[:3]]
     assert report.refused == ""
     assert {p.domain for p in report.problems} == {domain}

@@ -14,7 +14,6 @@ from groupwise.config import TrainConfig
 from groupwise.evaluate.estimate import Estimate, estimate_share, pass_at_k
 from groupwise.evaluate.measure import measure_all, summarise
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
 from groupwise.rollout.inprocess import InProcessEngine
@@ -146,7 +145,7 @@ def measured_bundled(samples: int = 2, batch_sequences: int = 64, **config: Any)
     options = TrainConfig.model_validate(
         {"sampling": {"max_new_tokens": 24}, "problems": {"eval_samples_per_prompt": samples}, **config}
     )
-    grader = Grader(options, policy.tokenizer, policy.think_ids, Judges(options))
+    grader = Grader(options, policy.tokenizer, policy.think_ids)
     engine = InProcessEngine(policy, batch_sequences)
     measured = measure_all(policy, engine, grader, PROBLEMS, options)
     return {way: measurement.to_json() for way, measurement in measured.items()}
@@ -187,7 +186,7 @@ def test_thinking_is_not_forced_twice_where_the_template_opens_it() -> None:
     options = TrainConfig.model_validate(
         {"sampling": {"max_new_tokens": 8}, "problems": {"eval_samples_per_prompt": 1}}
     )
-    grader = Grader(options, policy.tokenizer, policy.think_ids, Judges(options))
+    grader = Grader(options, policy.tokenizer, policy.think_ids)
     measured = measure_all(policy, InProcessEngine(policy, 64), grader, PROBLEMS, options)
     assert set(measured) == {"greedy", "sampled"}
     assert measured["greedy"].thinks.value == 1

@@ -43,7 +43,7 @@ def test_names_have_a_fixed_order_over_all_tables() -> None:
     )  # fmt: skip
 
 
-def test_a_condition_is_judged_though_it_has_no_weight() -> None:
+def test_a_condition_is_graded_here_though_it_has_no_weight() -> None:
     assert component_names([options(gate="language")])[2:] == ("language",)
     assert component_names([options(format={"requires": "language"})])[2:] == ("language",)
     assert weights(options(gate="language"), ("language",)).tolist() == [0.0]

@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 import torch
 
-from groupwise.code_tests import CallTest, CodeTests
+from groupwise.completion import Completion, FinishReason, Prompt
 from groupwise.config import TrainConfig
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.errors import DataError
 from groupwise.grading.graded_group import GradedGroup, GradingError, correctness_score, graded_group
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
+from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
 from groupwise.model.load import Policy, load_policy
-from groupwise.model.prompt import Prompt
 from groupwise.model.score import Scores
 from groupwise.objective.metric import Metric
-from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import Completion, FinishReason
+from groupwise.problem import CallTest, CodeTests, Message, Problem
 from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
 from groupwise.train.collect import Collected, passes_filter
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, to_micro_batch
@@ -207,9 +205,8 @@ def completion_of(policy: Policy, text: str, finish_reason: FinishReason = "stop
 def graded_by(policy: Policy, config: TrainConfig, texts: Sequence[str], problem: Problem | None = None) -> GradedGroup:
     problem = problem or Problem("p", (Message("user", "3+4"),), "7", row={"level": 3})
     completions = [completion_of(policy, text) for text in texts]
-    with Judges(config) as judges:
-        judges.check([problem], policy.tokenizer.encode)
-        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
+        grader.check([problem], policy.tokenizer.encode)
         return grader.grade(0, problem, Prompt(np.array([5]), "", opened=False), completions, policy.stop_ids)
 
 
@@ -271,9 +268,8 @@ def test_groups_wait_for_the_slowest_function_and_not_for_their_sum(policy: Poli
     problem = Problem("p", (Message("user", "3+4"),), "7")
     prompt = Prompt(np.array([5]), "", opened=False)
     completions = [completion_of(policy, r"\boxed{7}")] * 4
-    with Judges(config) as judges:
-        judges.check([problem], policy.tokenizer.encode)
-        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
+        grader.check([problem], policy.tokenizer.encode)
         # All eight processes are up.
         for pending in [grader.submit(i, problem, prompt, completions, policy.stop_ids) for i in range(4)]:
             grader.result(pending)
@@ -309,8 +305,8 @@ def test_a_problem_without_tests_is_not_for_the_grader_of_programs(policy: Polic
     config = config_of(rewards={"correctness": {"grader": "code"}})
     with pytest.raises(DataError, match="no tests"):
         graded_by(policy, config, ["7"])
-    with Judges(config) as judges:
-        verdict = judges.verdict(Problem("p", (), "7"), Response((), "7"), config.rewards.correctness)
+    with GraderPool(config) as pool:
+        verdict = pool.verdict(Problem("p", (), "7"), Response((), "7"), config.rewards.correctness)
     assert isinstance(verdict, Verdict)
     assert verdict.status == "gold_bad"
 
@@ -327,7 +323,7 @@ def test_a_question_that_is_copied_is_no_answer_to_generated_arithmetic(policy: 
 
 
 def test_a_division_that_is_copied_is_no_answer_either(policy: Policy) -> None:
-    division = Problem("p", (Message("user", "Compute 56 / 8."),), "7", judge="number")
+    division = Problem("p", (Message("user", "Compute 56 / 8."),), "7", grader="number")
     texts = [r"\boxed{56/8}", r"\boxed{\frac{56}{8}}", r"\boxed{7}"]
     assert graded_by(policy, config_of(), texts, division).kept_right.tolist() == [False, False, True]
 

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from groupwise.code_tests import CodeTests, StdinTest
+from groupwise.completion import Completion
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, GradingError
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
-from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import Completion
+from groupwise.problem import CodeTests, Message, Problem, StdinTest
 from tests.options.case import ByHand
 
 loaded = functools.cache(load_policy)
@@ -64,8 +62,7 @@ def graded(config: TrainConfig, tasks: Sequence[Task]) -> Graded:
             ids = [*answer, stop]
         return Completion(np.array(ids), np.zeros(len(ids), dtype=np.float32), "stop", 0)
 
-    with Judges(config) as judges:
-        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
         pending = [
             grader.submit(
                 index,

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from groupwise.completion import Completion
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
 from groupwise.model.score import Kept, Scoring, score
-from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
+from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
 from groupwise.rollout.sampling import derive_seed, draw, uniforms
 from tests.support.tiny import (

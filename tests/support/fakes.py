@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.data.stream import ProblemStream, generated_stream
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
-from groupwise.model.prompt import Prompt
 from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
+from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.train.collect import Sampler
 
 # What one completion earns: its correctness and its format; None where no reward function can judge it.

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.importing.record import Source
 from groupwise.importing.trl import translate
-from groupwise.model.prompt import Prompt
 from groupwise.model.score import Scores
 from groupwise.objective.loss import policy_loss
 from groupwise.problem import Problem
-from groupwise.rollout.engine import Completion
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.micro_batch import TrainGroup, count_step, to_micro_batch
 from groupwise.train.ranks import World

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupwise.completion import Completion, FinishReason, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
-from groupwise.model.prompt import Prompt
 from groupwise.objective.metric import Metric
 from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import Completion, FinishReason
 from groupwise.rollout.sampling import derive_seed
 from groupwise.track.clock import Clock
 from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
@@ -345,7 +343,7 @@ def completion_of(policy: Any, text: str, finish_reason: FinishReason = "stop") 
 def test_the_grader_reads_ids_without_the_stop_token() -> None:
     policy = load_policy("bundled")
     config = TrainConfig.model_validate({"rewards": {"format": {"weight": 0.2}}})
-    grader = Grader(config, policy.tokenizer, policy.think_ids, Judges(config))
+    grader = Grader(config, policy.tokenizer, policy.think_ids)
     problem = Problem("p", (Message("user", "3+4"),), "7")
     completions = [
         completion_of(policy, r"<think>3+4=7</think>\boxed{7}<|im_end|>"),
@@ -370,7 +368,7 @@ def test_the_grader_reads_ids_without_the_stop_token() -> None:
 
 def test_the_grader_knows_of_a_prompt_that_opens_the_reasoning() -> None:
     policy = load_policy("bundled")
-    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids, Judges(TrainConfig()))
+    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids)
     problem = Problem("p", (Message("user", "3+4"),), "7")
     completions = [
         completion_of(policy, r"3+4=7</think>\boxed{7}<|im_end|>"),
@@ -384,7 +382,7 @@ def test_the_grader_knows_of_a_prompt_that_opens_the_reasoning() -> None:
 
 def test_a_reference_answer_that_cannot_be_judged_fails_the_group() -> None:
     policy = load_policy("bundled")
-    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids, Judges(TrainConfig()))
+    grader = Grader(TrainConfig(), policy.tokenizer, policy.think_ids)
     problem = Problem("p", (Message("user", "3+4"),), " ")
     group = grader.grade(0, problem, Prompt(np.array([5]), "", False), [completion_of(policy, "7")], policy.stop_ids)
     assert group.failed

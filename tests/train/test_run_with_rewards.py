@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 import torch
 
-from groupwise.code_tests import CodeTests
 from groupwise.data.reasoning_gym import gym_source
-from groupwise.grading import grader_pool as judges
+from groupwise.grading import grader_pool
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.graded_group import GradingError
 from groupwise.grading.records import Response, Verdict
@@ -28,6 +27,7 @@ from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS
 from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.problem import CodeTests
 from tests.support.commands import SMALL, environment, groupwise
 from tests.train.test_run import Quiet, assert_same_run, interrupt_at, metrics, resume, train
 
@@ -355,7 +355,7 @@ def writes_programs(seconds: float = 0.0) -> Callable[[Response, CodeTests, Sand
 def programs() -> Iterator[None]:
     """See `writes_programs`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judges, "judge_program", writes_programs())
+        patch.setattr(grader_pool, "grade_program", writes_programs())
         yield
 
 
@@ -438,7 +438,7 @@ def test_a_run_on_two_domains_goes_on_as_if_never_stopped(two_domains: Path, tmp
 
 
 @pytest.mark.slow
-def test_the_order_in_which_judges_answer_changes_nothing(two_domains: Path, tmp_path: Path) -> None:
+def test_the_order_in_which_graders_answer_changes_nothing(two_domains: Path, tmp_path: Path) -> None:
     options = (two_domains / "options").read_text().splitlines()
     body = TASTE.replace("    return", "    time.sleep(os.getpid() % 7 / 50)\n    return")
     slower = [*functions(tmp_path, body), "grading.workers=3", "sandbox.parallel=3"]
@@ -449,7 +449,7 @@ def test_the_order_in_which_judges_answer_changes_nothing(two_domains: Path, tmp
 @pytest.mark.parametrize("name", ["chain_sum", "basic_arithmetic", "graph_color", "countdown"])
 def test_problems_of_reasoning_gym(tmp_path: Path, name: str) -> None:
     pytest.importorskip("reasoning_gym")
-    if gym_source(f"reasoning_gym:{name}").judge == "scorer":
+    if gym_source(f"reasoning_gym:{name}").grader == "scorer":
         assert name in ("graph_color", "countdown")
     train(tmp_path / "run", f"problems.train=reasoning_gym:{name}", "run.steps=1", options=OPTIONS)
     (line,) = metrics(tmp_path / "run")
@@ -457,7 +457,7 @@ def test_problems_of_reasoning_gym(tmp_path: Path, name: str) -> None:
     rows = [row for rows in rollouts(tmp_path / "run", 1).values() for row in rows]
     assert len(rows) == 12
     assert {row["verdict"]["status"] for row in rows} <= {"correct", "wrong", "no_answer", "timeout"}
-    assert {row["verdict"]["method"] for row in rows} == {gym_source(f"reasoning_gym:{name}").judge}
+    assert {row["verdict"]["method"] for row in rows} == {gym_source(f"reasoning_gym:{name}").grader}
 
 
 # Files
@@ -620,9 +620,9 @@ DRIVER = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from groupwise import cli
-from groupwise.grading import grader_pool as judges
+from groupwise.grading import grader_pool
 from tests.train.test_run_with_rewards import writes_programs
-judges.judge_program = writes_programs(0.05)
+grader_pool.grade_program = writes_programs(0.05)
 cli.main()
 """
 
@@ -663,7 +663,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(
     assert process.returncode == (-number if number == signal.SIGKILL else 130), err
     assert "Traceback" not in err
     assert left_of(family, mark) == set()
-    monkeypatch.setattr(judges, "judge_program", writes_programs(0.05))
+    monkeypatch.setattr(grader_pool, "grade_program", writes_programs(0.05))
     functions(tmp_path, TASTE)
     assert resume(tmp_path / "run") is not None
     train(tmp_path / "expected", *functions(tmp_path, TASTE), options=options)

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
-from groupwise.model.prompt import Prompt
 from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import Completion
 from groupwise.train.advantages import advantages_of, train_group
 from groupwise.train.collect import passes_filter
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step

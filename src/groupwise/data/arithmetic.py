@@ -39,5 +39,5 @@ def arithmetic_problem(seed: int, split: Split, index: int) -> Problem:
         answer=str(exercise.answer),
         source=f"arithmetic:{index}",
         # A copied question, and `56 / 8` for a division, is no answer.
-        judge="number",
+        grader="number",
     )

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from groupwise.code_tests import CodeTests
 from groupwise.data.programs.code_questions import code_question
 from groupwise.data.rows import Row, kind_of, shorten
 from groupwise.data.shapes import Columns, domain_column, get, has
-from groupwise.problem import Message, Problem
+from groupwise.problem import CodeTests, Message, Problem
 
 DEFAULT_DOMAIN, CODE_DOMAIN = "math", "code"
 ID_COLUMNS = ("id", "unique_id", "task_id")

@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from groupwise.code_tests import CodeTests
 from groupwise.data.fields import RowError, answer_problem, code_problem
 from groupwise.data.programs.code_rows import code_tests_of
 from groupwise.data.rows import Row, read_rows, shorten
 from groupwise.data.shapes import Columns, check_named, get, recognise
 from groupwise.errors import DataError
-from groupwise.problem import Problem
+from groupwise.problem import CodeTests, Problem
 
 LISTED_FAULTS = 10
 PROGRAMS = "programs with tests"

@@ -21,7 +21,7 @@ MOST_UNUSABLE = 0.01
 
 LONG_ANSWER_CHARACTERS = 200
 
-Judge = Callable[[Problem], str]
+ProblemCheck = Callable[[Problem], str]
 """Why a problem cannot be used; empty where it can."""
 
 
@@ -67,19 +67,22 @@ class Report:
 
 
 def preflight(
-    problems: Sequence[Problem], faults: Iterable[RowFault], judges: Mapping[str, Judge], path: str = "the problems"
+    problems: Sequence[Problem],
+    faults: Iterable[RowFault],
+    checks: Mapping[str, ProblemCheck],
+    path: str = "the problems",
 ) -> Report:
-    """Sort the problems of a file from those that some judge refuses.
+    """Sort the problems of a file from those that some check refuses.
 
-    problems, faults: those of a file as `files.read_file` gives them. judges: by the kind of fault that each one finds,
+    problems, faults: those of a file as `files.read_file` gives them. checks: by the kind of fault that each one finds,
     asked in their order until one refuses.
     """
     found = [Fault("row", fault.source, fault.reason) for fault in faults]
     usable: list[Problem] = []
     unread = len(found)
     for problem in problems:
-        for kind, judge in judges.items():
-            reason = judge(problem)
+        for kind, check in checks.items():
+            reason = check(problem)
             if reason:
                 found.append(Fault(kind, problem.source or problem.id, reason))
                 break

@@ -13,12 +13,13 @@ from io import StringIO
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
-from groupwise.data.reasoning_gym_kinds import BOUNDED, JUDGES, REFUSED, Judge
+from groupwise.data.reasoning_gym_graders import BOUNDED, GRADERS, REFUSED, GymGrader
 from groupwise.errors import DataError
 from groupwise.problem import Message, Problem
 
 PREFIX = "reasoning_gym:"
 ROW_KEY = "reasoning_gym"
+SCORER = "groupwise.data.reasoning_gym_worker:load"
 Split = Literal["train", "eval"]
 
 # One question in four belongs to the evaluation, whatever the seed. More would cost training its variety, fewer would
@@ -32,13 +33,13 @@ _CHUNK = 500
 class GymSource:
     """A data set with its settings. `size` is how many problems there are, None without end.
 
-    judge: who can say whether an answer is right, see Judge.
+    grader: what can say whether an answer is right, see GymGrader.
     """
 
     name: str
     settings: Mapping[str, Any]
     size: int | None
-    judge: Judge
+    grader: GymGrader
 
     def problem(self, seed: int, split: Split, index: int) -> Problem:
         """Problem `index` of a split, from (seed, split, index) alone. No question is in both splits, for any seeds.
@@ -60,7 +61,8 @@ class GymSource:
             domain=_category(self.name),
             source=f"{PREFIX}{self.name}:{index}",
             row={ROW_KEY: {**place, "question_digest": digest(entry["question"])}},
-            judge=self.judge,
+            grader="literal" if self.grader == "literal" else "",
+            scorer="" if self.grader == "literal" else SCORER,
         )
 
     def _place(self, seed: int, split: Split, index: int, attempt: int) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def gym_source(source: str) -> GymSource:
         _dataset(name, json.dumps(settings, sort_keys=True), 0)
     except Exception as error:
         raise DataError(f"{source}: {name} refuses these settings: {error or type(error).__name__}") from error
-    return GymSource(name, settings, size, JUDGES.get(name, "scorer"))
+    return GymSource(name, settings, size, GRADERS.get(name, "scorer"))
 
 
 def entry_of(place: Mapping[str, Any]) -> dict[str, Any]:

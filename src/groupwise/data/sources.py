@@ -11,7 +11,7 @@ import numpy as np
 from groupwise.config import ProblemOptions
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.data.files import ProblemFile, fingerprint, read_file
-from groupwise.data.preflight import Judge, listing, preflight, refuse
+from groupwise.data.preflight import ProblemCheck, listing, preflight, refuse
 from groupwise.data.reasoning_gym import gym_source, is_gym_source
 from groupwise.data.stream import ProblemStream, generated_stream, mixed_stream, shuffled_stream
 from groupwise.data.toy_code import toy_code_problem
@@ -72,16 +72,16 @@ def is_file(name: str) -> bool:
 
 
 def usable_files(
-    files: Mapping[str, ProblemFile], judges: Mapping[str, Judge]
+    files: Mapping[str, ProblemFile], checks: Mapping[str, ProblemCheck]
 ) -> tuple[dict[str, ProblemFile], list[str]]:
-    """The files without the rows that some judge refuses, and what was left out, for people.
+    """The files without the rows that some check refuses, and what was left out, for people.
 
     Raises:
         DataError: if more than 1 % of the rows of a file are unusable.
     """
     usable, remarks = {}, []
     for name, file in files.items():
-        report = preflight(file.problems, file.faults, judges, name)
+        report = preflight(file.problems, file.faults, checks, name)
         refuse(report)
         usable[name] = file
         if report.faults:

@@ -9,9 +9,8 @@ from hashlib import blake2b
 from random import Random
 from typing import Literal
 
-from groupwise.code_tests import CallTest, CodeTests
 from groupwise.data.arithmetic import Split, held_out
-from groupwise.problem import Message, Problem
+from groupwise.problem import CallTest, CodeTests, Message, Problem
 
 Family = Literal["linear", "brackets", "difference", "choice", "distance", "division"]
 NAME = "f"

@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from groupwise.code_tests import CodeTests
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_to_explain
 from groupwise.data.files import read_file
-from groupwise.data.preflight import Judge, Lengths, Remarks, Report, lengths_of, preflight, remarks_of
+from groupwise.data.preflight import Lengths, ProblemCheck, Remarks, Report, lengths_of, preflight, remarks_of
 from groupwise.data.programs.code_rows import stub_of
 from groupwise.data.rows import shorten
 from groupwise.data.sources import is_file
@@ -28,7 +27,7 @@ from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.tokenizer import load_tokenizer
-from groupwise.problem import Problem
+from groupwise.problem import CodeTests, Problem
 
 # The reference answer as a model would write it.
 _WRITTEN: dict[AnswerMode, str] = {"gsm8k": "#### {}", "answer_tag": "<answer>{}</answer>", "last_number": "It is {}."}
@@ -99,17 +98,17 @@ def run_check(file: str, arguments: Sequence[str], held_out: str = "", run_solut
     )
 
 
-def answer_judge(config: TrainConfig) -> Judge:
+def answer_check(config: TrainConfig) -> ProblemCheck:
     """Refuses problems whose reference answer is unusable, or is not accepted by its own grader when a model writes it.
 
-    What only a reward function can judge is not asked, see `is_judged`.
+    What only a reward function can judge is not asked, see `is_graded_here`.
     """
 
-    def judge(problem: Problem) -> str:
+    def check(problem: Problem) -> str:
         options = config.rewards_of(problem.domain).correctness
         if options.grader == "code" and problem.tests is None:
-            return "the problem has no tests, and rewards.correctness.grader=code judges by tests alone"
-        if not is_judged(problem, config) or _by_tests(problem, options.grader):
+            return "the problem has no tests, and rewards.correctness.grader=code grades by tests alone"
+        if not is_graded_here(problem, config) or _by_tests(problem, options.grader):
             return ""
         fault = gold_fault(problem.answer, options.math)
         if fault:
@@ -120,10 +119,10 @@ def answer_judge(config: TrainConfig) -> Judge:
         why = f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status
         return f"the reference answer {shorten(problem.answer)} is not accepted by its own grader ({why})"
 
-    return judge
+    return check
 
 
-def is_judged(problem: Problem, config: TrainConfig) -> bool:
+def is_graded_here(problem: Problem, config: TrainConfig) -> bool:
     """Whether a grader that is built in can judge a problem."""
     return config.rewards_of(problem.domain).correctness.grader in ("auto", "math", "code")
 
@@ -133,7 +132,7 @@ def written_answer(gold: str, mode: AnswerMode) -> str:
     return gold if "\\boxed" in gold else _WRITTEN.get(mode, _BOXED).format(gold)
 
 
-class PromptJudge:
+class PromptCheck:
     """Refuses problems whose prompt does not fit into the context together with the longest completion.
 
     tokens: the lengths of all prompts that it was asked about.
@@ -159,10 +158,10 @@ class PromptJudge:
         )
 
 
-def solution_judge(sandbox: Sandbox, config: TrainConfig) -> Judge:
+def solution_check(sandbox: Sandbox, config: TrainConfig) -> ProblemCheck:
     """Refuses problems whose own solution does not pass their tests. A row without a solution is not asked."""
 
-    def judge(problem: Problem) -> str:
+    def check(problem: Problem) -> str:
         solution = solution_of(problem.row, problem.tests) if problem.tests is not None else ""
         if problem.tests is None or not solution:
             return ""
@@ -172,7 +171,7 @@ def solution_judge(sandbox: Sandbox, config: TrainConfig) -> Judge:
             return ""
         return f"its own solution does not pass its tests ({verdict.status}: {verdict.detail})"
 
-    return judge
+    return check
 
 
 def solution_of(row: Mapping[str, Any], tests: CodeTests) -> str:
@@ -190,18 +189,18 @@ def _check_file(
 ) -> FileCheck:
     columns = config.problems.columns
     file = read_file(Path(path), columns.problem, columns.answer, columns.domain)
-    prompts = PromptJudge(renderer, context_tokens, config.sampling.max_new_tokens)
-    judges: dict[str, Judge] = {"prompt": prompts, "answer": answer_judge(config)}
+    prompts = PromptCheck(renderer, context_tokens, config.sampling.max_new_tokens)
+    checks: dict[str, ProblemCheck] = {"prompt": prompts, "answer": answer_check(config)}
     if sandbox is not None:
-        judges["solution"] = solution_judge(sandbox, config)
-    report = preflight(file.problems, file.faults, judges, path)
+        checks["solution"] = solution_check(sandbox, config)
+    report = preflight(file.problems, file.faults, checks, path)
     return FileCheck(
         report=report,
         shape=file.shape,
         lengths=lengths_of(prompts.tokens),
         repeats=find_repeats(report.problems, partial(_same_answer, config)),
         remarks=remarks_of(report.problems, columns.domain),
-        unjudged=sum(not is_judged(problem, config) for problem in report.problems),
+        unjudged=sum(not is_graded_here(problem, config) for problem in report.problems),
     )
 
 
@@ -213,7 +212,7 @@ def _same_answer(config: TrainConfig, one: Problem, other: Problem) -> bool:
     """Whether two problems do not contradict each other. Of tests nobody can tell."""
     if one.tests is not None or other.tests is not None or one.answer == other.answer:
         return True
-    if not is_judged(other, config):
+    if not is_graded_here(other, config):
         return False
     policy = config.rewards_of(other.domain).correctness.math
     return grade(written_answer(one.answer, policy.answer), other.answer, policy).status == "correct"

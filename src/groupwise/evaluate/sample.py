@@ -5,10 +5,9 @@ from typing import Any, Literal
 
 from groupwise.config import TrainConfig
 from groupwise.data.sources import eval_problems, read_files, usable_files
-from groupwise.evaluate.check_files import PromptJudge, answer_judge
+from groupwise.evaluate.check_files import PromptCheck, answer_check
 from groupwise.evaluate.measure import measure_all
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.startup_check import check_scoring
@@ -30,16 +29,15 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
-    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    prompts = PromptCheck(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
+    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
     problems = eval_problems(config.problems, usable)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    with Judges(config) as judges:
-        remarks += judges.check(problems, policy.tokenizer.encode)
-        grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
+    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
+        remarks += grader.check(problems, policy.tokenizer.encode)
         measured = measure_all(policy, engine, grader, problems, config)
-        sandbox = judges.sandbox_name
+        sandbox = grader.sandbox_name
     return {
         "model": policy.name,
         "problems": len(problems),

@@ -1,20 +1,23 @@
 """A problem with its graded completions, and what becomes of those that could not be judged."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groupwise.config import TrainConfig
+from groupwise.completion import Completion, Prompt
 from groupwise.errors import DataError
 from groupwise.grading.records import Score, Verdict
 from groupwise.grading.reward_options import CorrectnessOptions, OnError, RewardOptions
 from groupwise.grading.totals import CORRECTNESS, combine
-from groupwise.model.prompt import Prompt
 from groupwise.problem import Problem
-from groupwise.rollout.engine import Completion
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
 
 
 class GradingError(DataError):

@@ -1,22 +1,30 @@
 """From completions to rewards by component: the place where the engine's ids meet the reward functions."""
 
+from __future__ import annotations
+
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerBase
 
+from groupwise.closing import Closing
+from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.form import score_forms
 from groupwise.grading.graded_group import GradedGroup, correctness_score, graded_group
-from groupwise.grading.grader_pool import Judges
+from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
 from groupwise.grading.reward_options import RewardOptions
 from groupwise.grading.totals import CORRECTNESS, component_names
-from groupwise.model.prompt import Prompt
 from groupwise.problem import Problem
-from groupwise.rollout.engine import Completion
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from groupwise.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -35,24 +43,33 @@ class PendingGroup:
     functions: dict[str, Future[list[Score]]]
 
 
-class Grader:
-    """Grades completions as the configuration says. Its workers are those of `judges`, which the caller closes."""
+class Grader(Closing):
+    """Grades completions as the configuration says. Workers start when they are first needed, and end with `close`."""
 
     def __init__(
-        self,
-        config: TrainConfig,
-        tokenizer: PreTrainedTokenizerBase,
-        think_ids: tuple[int, int] | None,
-        judges: Judges,
+        self, config: TrainConfig, tokenizer: PreTrainedTokenizerBase, think_ids: tuple[int, int] | None
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
-        self._judges = judges
+        self._pool = GraderPool(config)
         self.names_K = component_names(list(config.reward_tables().values()))
 
-    def for_measuring(self) -> "Grader":
-        """The same grader for what a measurement reads, correctness and format: other reward functions are not called.
+    @property
+    def sandbox_name(self) -> str:
+        """The sandbox that is in use; empty for none."""
+        return self._pool.sandbox_name
+
+    def check(self, problems: Sequence[Problem], encode: Callable[[str], list[int]]) -> list[str]:
+        """See `GraderPool.check`."""
+        return self._pool.check(problems, encode)
+
+    def close(self) -> None:
+        """End all workers."""
+        self._pool.close()
+
+    def for_measuring(self) -> Grader:
+        """The same grader, with its workers, for what a measurement reads: correctness and format.
 
         A failure leaves the group out, and never ends the run.
         """
@@ -100,7 +117,7 @@ class Grader:
             clean_texts.append(self._tokenizer.decode(content, skip_special_tokens=True))
         verdicts = None
         if options.correctness.grader not in options.functions:
-            verdicts = tuple(self._judges.verdict(problem, response, options.correctness) for response in responses)
+            verdicts = tuple(self._pool.verdict(problem, response, options.correctness) for response in responses)
         return PendingGroup(
             position=position,
             problem=problem,
@@ -109,7 +126,7 @@ class Grader:
             responses_G=tuple(responses),
             verdicts_G=verdicts,
             functions={
-                name: self._judges.function(name, options.functions[name], problem, responses, clean_texts)
+                name: self._pool.function(name, options.functions[name], problem, responses, clean_texts)
                 for name in options.functions
             },
         )

@@ -1,20 +1,20 @@
-"""Who judges answers and programs, and the reward functions of the user's own: workers beside the trainer."""
+"""The graders of answers and programs, and the user's reward functions, with the processes that they run in."""
+
+from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from groupwise.closing import Closing
-from groupwise.code_tests import CodeTests
-from groupwise.config import TrainConfig
 from groupwise.errors import DataError
+from groupwise.grading.as_written import grade_literal
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.functions.functions import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
-from groupwise.grading.gym_scorer import GymScorer, grade_literal
 from groupwise.grading.math.extract import extract
 from groupwise.grading.math.grade import grade
 from groupwise.grading.math.math_options import MathOptions
@@ -23,12 +23,16 @@ from groupwise.grading.records import Response, Score, Verdict
 from groupwise.grading.reward_options import CodeOptions, CorrectnessOptions, FunctionOptions
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.problem import Problem
+from groupwise.grading.source_scorer import SourceScorer
+from groupwise.problem import CodeTests, Problem
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
 
 GraderKind = Literal["math", "number", "code", "literal", "scorer", "function"]
 
 
-class Judges(Closing):
+class GraderPool(Closing):
     """The graders that a configuration needs. Workers start when they are first asked, and end with `close`."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -39,7 +43,7 @@ class Judges(Closing):
         self._sandbox: Sandbox | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._second: SecondGrader | None = None
-        self._scorer: GymScorer | None = None
+        self._scorers: dict[str, SourceScorer] = {}
 
     @property
     def sandbox_name(self) -> str:
@@ -64,7 +68,8 @@ class Judges(Closing):
                     raise DataError(f"{missing.source or missing.id}: the grader is 'code', and it has no tests")
                 remarks += _about(self._code_sandbox(), f"programs of the domain {domain}")
             if "scorer" in kinds:
-                self._gym_scorer()
+                for target in {problem.scorer for problem in of_domain if problem.scorer}:
+                    self._scorer(target)
                 remarks += _about(self._code_sandbox(), f"the scorers of the domain {domain}")
             if options.correctness.second_grader != "none" and "math" in kinds:
                 remarks.append(f"answers that stay undecided are asked of math-verify {self._second_grader().where}")
@@ -81,15 +86,15 @@ class Judges(Closing):
                     return Verdict("gold_bad", float("nan"), detail="the problem has no tests")
                 sandbox = self._code_sandbox()
                 if self._threads is None:
-                    raise RuntimeError("the judges are closed")
-                return self._threads.submit(judge_program, response, problem.tests, sandbox, options.code)
+                    raise RuntimeError("the graders are closed")
+                return self._threads.submit(grade_program, response, problem.tests, sandbox, options.code)
             case "literal" | "scorer" as kind:
                 answer = extract(response, options.math.answer)
                 if not answer.answer:
                     return Verdict("no_answer", 0.0, method=kind, detail=answer.reason)
                 if kind == "literal":
                     return grade_literal(answer.answer, problem.answer)
-                return self._gym_scorer().submit(problem, answer.answer)
+                return self._scorer(problem.scorer).submit(problem, answer.answer)
             case kind:
                 policy = written_number(options.math) if kind == "number" else options.math
                 verdict = grade(response, problem.answer, policy)
@@ -104,7 +109,7 @@ class Judges(Closing):
         problem: Problem,
         responses_G: Sequence[Response],
         clean_texts_G: Sequence[str],
-    ) -> "Future[list[Score]]":
+    ) -> Future[list[Score]]:
         """The scores of a reward function, over G."""
         row = row_of(problem)
         samples = [
@@ -119,15 +124,16 @@ class Judges(Closing):
             for response, text in zip(responses_G, clean_texts_G, strict=True)
         ]
         scores: Future[list[Score]] = Future()
-        told = self._function(name, options).submit(samples)
-        told.add_done_callback(lambda done: scores.set_result([_score(score) for score in done.result()]))
+        call = self._function(name, options).submit(samples)
+        call.add_done_callback(lambda done: scores.set_result([_score(score) for score in done.result()]))
         return scores
 
     def close(self) -> None:
         """End all workers."""
         self._open.close()
         self._functions.clear()
-        self._sandbox = self._threads = self._second = self._scorer = None
+        self._scorers.clear()
+        self._sandbox = self._threads = self._second = None
 
     @property
     def _samples(self) -> int:
@@ -163,23 +169,22 @@ class Judges(Closing):
             )
         return self._second
 
-    def _gym_scorer(self) -> GymScorer:
-        if self._scorer is None:
-            self._scorer = self._open.enter_context(GymScorer(self._code_sandbox(), workers=self._workers))
-        return self._scorer
+    def _scorer(self, target: str) -> SourceScorer:
+        if target not in self._scorers:
+            scorer = SourceScorer(target, self._code_sandbox(), workers=self._workers)
+            self._scorers[target] = self._open.enter_context(scorer)
+        return self._scorers[target]
 
 
 def kind_of(problem: Problem, options: CorrectnessOptions) -> GraderKind:
-    """Which grader judges a problem."""
+    """Which grader a problem is for."""
     match options.grader:
-        case "math":
-            return "math"
-        case "code":
+        case "math" | "code" as named:
+            return named
+        case "auto" if problem.tests is not None:
             return "code"
         case "auto":
-            if problem.tests is not None:
-                return "code"
-            return problem.judge or "math"
+            return "scorer" if problem.scorer else problem.grader or "math"
         case _:
             return "function"
 
@@ -190,8 +195,8 @@ def written_number(policy: MathOptions) -> MathOptions:
     return policy.model_copy(update={"unevaluated": "wrong", "unreduced": "wrong"})
 
 
-def judge_program(response: Response, tests: CodeTests, sandbox: Sandbox, options: CodeOptions) -> Verdict:
-    """`grade_code`, whose own faults are an error of the grader and not the end of the run."""
+def grade_program(response: Response, tests: CodeTests, sandbox: Sandbox, options: CodeOptions) -> Verdict:
+    """`grade_code`, but an exception is an error of the grader and not the end of the run."""
     try:
         return grade_code(response, tests, sandbox, options)
     except Exception as error:
@@ -215,10 +220,10 @@ def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]]
     ]
 
 
-def _score(told: FunctionScore) -> Score:
-    if told.failure is None:
-        return Score(told.value, "scored")
-    return Score(float("nan"), "error", f"{told.failure.kind}: {told.failure.message}")
+def _score(result: FunctionScore) -> Score:
+    if result.failure is None:
+        return Score(result.value, "scored")
+    return Score(float("nan"), "error", f"{result.failure.kind}: {result.failure.message}")
 
 
 def _about(sandbox: Sandbox, what: str) -> list[str]:

@@ -1,27 +1,17 @@
 """From a problem's messages to the ids of its prompt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
+from groupwise.completion import Prompt
 from groupwise.config import PromptOptions
 from groupwise.errors import DataError
-from groupwise.model.packing import Ids
 from groupwise.problem import Message
 
 OPEN, CLOSE = "<think>", "</think>"
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """ids: what the model continues. opened: whether the model's turn already stands inside an open `<think>`."""
-
-    ids: Ids
-    text: str
-    opened: bool
 
 
 class PromptRenderer:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-FinishReason = Literal["stop", "length"]
+from groupwise.completion import Completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,38 +36,11 @@ class SamplingParams:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSets:
-    """The tokens that could be drawn at each position of a completion.
-
-    ids: of all sets, end to end, int32; counts_T: size of each set, int32.
-    """
-
-    ids: NDArray[np.int32]
-    counts_T: NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
 class SampleRequest:
     """One prompt, and a seed for each completion that is wanted of it."""
 
     prompt_ids: NDArray[np.int64]
     seeds: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What the engine produced; these ids, and no others, are graded and trained on.
-
-    logps: log-probability of each token under the distribution it was drawn from, float32.
-    finish_reason: `stop` after a stop token, `length` at max_new_tokens or at the end of the context.
-    version: of the weights that sampled it. kept: the sets that were sampled from, where they were asked for.
-    """
-
-    ids: NDArray[np.int64]
-    logps: NDArray[np.float32]
-    finish_reason: FinishReason
-    version: int
-    kept: KeptSets | None = None
 
 
 class RolloutEngine(Protocol):

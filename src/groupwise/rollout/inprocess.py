@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from groupwise.completion import Completion
 from groupwise.model.backends.packed_cpu.attention import Block
 from groupwise.model.load import Policy
 from groupwise.rollout.cache import KVCache, PrefillAttention
 from groupwise.rollout.decoder import Decoder
-from groupwise.rollout.engine import Completion, SampleRequest, SamplingParams
+from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
 from groupwise.rollout.queue import Queue
 from groupwise.rollout.rows import Record, Rows

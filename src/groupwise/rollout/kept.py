@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupwise.rollout.engine import KeptSets
+from groupwise.completion import KeptSets
 
 
 class KeptRecorder:

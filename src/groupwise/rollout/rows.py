@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from groupwise.rollout.engine import Completion, KeptSets
+from groupwise.completion import Completion, KeptSets
 
 
 class Rows:

@@ -12,10 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from groupwise.completion import Prompt
 from groupwise.config import TrainConfig
 from groupwise.explain.report import plan_lines as explain_lines
 from groupwise.model.load import Policy
-from groupwise.model.prompt import Prompt
 
 # The panel shows means over this many steps: single steps of a few groups are too noisy to read.
 WINDOW_STEPS = 10

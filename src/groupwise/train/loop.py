@@ -8,7 +8,6 @@ import numpy as np
 from groupwise.config import EntropyOptions, TrainConfig
 from groupwise.evaluate.measure import UnmeasuredError, measure_all
 from groupwise.grading.graded_group import GradingError
-from groupwise.grading.grader_pool import Judges
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.correction import effective_sample_fraction
@@ -46,7 +45,6 @@ class Run:
     engine: RolloutEngine
     optimizer: Any
     sampler: Sampler
-    judges: Judges
     state: TrainState
     context: dict[str, Any]
     world: World

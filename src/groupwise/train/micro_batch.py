@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupwise.completion import KeptSets
 from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
 from groupwise.model.score import Kept
 from groupwise.objective.reduction import StepTotals
-from groupwise.rollout.engine import KeptSets
 from groupwise.train.ranks import World
 
 Floats = NDArray[np.float32]

@@ -37,7 +37,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
         RunFolder.refuse_existing(Path(config.run.output))
     prepared = prepare(config, reporter)
     if dry_run:
-        prepared.judges.close()
+        prepared.sampler.grader.close()
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.write_config(dump_config(config))
@@ -95,7 +95,7 @@ def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | N
     try:
         return _train(run, reporter)
     finally:
-        run.judges.close()
+        run.sampler.grader.close()
 
 
 def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
@@ -152,7 +152,7 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
         "training_cpu_seconds": state.cpu_seconds,
         "peak_memory_bytes": peak_memory_bytes(),
         "threads": run.context["threads"],
-        "sandbox": run.judges.sandbox_name,
+        "sandbox": run.sampler.grader.sandbox_name,
         "before": {way: measurement.to_json() for way, measurement in before.items()},
         "after": {way: measurement.to_json() for way, measurement in after.items()},
     }

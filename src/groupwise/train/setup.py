@@ -12,9 +12,8 @@ from groupwise.config import TrainConfig
 from groupwise.data.files import ProblemFile
 from groupwise.data.sources import Source, eval_problems, open_sources, read_files, usable_files
 from groupwise.errors import DataError
-from groupwise.evaluate.check_files import PromptJudge, answer_judge
+from groupwise.evaluate.check_files import PromptCheck, answer_check
 from groupwise.grading.grader import Grader
-from groupwise.grading.grader_pool import Judges
 from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
@@ -102,8 +101,8 @@ def usable_problems(
     Raises:
         DataError: if more than 1 % of the rows of a file are unusable.
     """
-    prompts = PromptJudge(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
-    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_judge(config)})
+    prompts = PromptCheck(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
+    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
     source = open_sources(config.problems, usable, config.run.seed)
     return source, eval_problems(config.problems, usable), remarks
 
@@ -117,7 +116,6 @@ class Prepared:
     engine: InProcessEngine
     optimizer: torch.optim.Optimizer
     sampler: Sampler
-    judges: Judges
     eval_problems: list[Problem]
     context: dict[str, Any]
 
@@ -153,12 +151,10 @@ def _prepare(
     remarks += check_domains(source.domains, config.domains)
     problems = [*source.some, *held_out]
     longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
-    judges = Judges(config)
-    stack.callback(judges.close)
-    remarks += judges.check(problems, policy.tokenizer.encode)
+    grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
+    remarks += grader.check(problems, policy.tokenizer.encode)
     for remark in remarks:
         reporter.note(remark)
-    grader = Grader(config, policy.tokenizer, policy.think_ids, judges)
     reference = frozen_copy(policy) if config.uses_kl else None
     reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
@@ -187,7 +183,6 @@ def _prepare(
         engine=engine,
         optimizer=make_optimizer(policy, config),
         sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling, source.domains),
-        judges=judges,
         eval_problems=held_out,
         context=context,
     )
@@ -204,7 +199,6 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
         engine=prepared.engine,
         optimizer=prepared.optimizer,
         sampler=prepared.sampler,
-        judges=prepared.judges,
         state=state,
         context=prepared.context,
         world=World.current(),

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from groupwise.data.reasoning_gym import ROW_KEY, gym_source
+from groupwise.data.reasoning_gym import ROW_KEY, SCORER, gym_source
+from groupwise.data.reasoning_gym_worker import harmless
 from groupwise.errors import DataError
-from groupwise.grading.gym_scorer import GymScorer
-from groupwise.grading.gym_scorer_worker import harmless
 from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.grading.source_scorer import SourceScorer
 from groupwise.grading.workers import WorkerPool
 from groupwise.grading.workers.sandboxed import launch_in
 from groupwise.problem import Problem
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is Non
 
 
 @pytest.fixture(scope="module")
-def scorer(sandbox: Sandbox) -> Iterator[GymScorer]:
-    with GymScorer(sandbox, timeout_seconds=3.0) as opened:
+def scorer(sandbox: Sandbox) -> Iterator[SourceScorer]:
+    with SourceScorer(SCORER, sandbox, timeout_seconds=3.0) as opened:
         yield opened
 
 
@@ -34,7 +34,7 @@ def problem(name: str, index: int = 0) -> Problem:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["countdown", "simple_integration", "n_queens", "tower_of_hanoi", "word_ladder"])
-def test_right_and_wrong_answers(scorer: GymScorer, name: str) -> None:
+def test_right_and_wrong_answers(scorer: SourceScorer, name: str) -> None:
     for index in range(3):
         asked = problem(name, index)
         right, wrong = scorer.submit(asked, asked.answer).result(), scorer.submit(asked, "no idea").result()
@@ -43,7 +43,7 @@ def test_right_and_wrong_answers(scorer: GymScorer, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_another_right_answer_counts_and_a_partial_score_does_not(scorer: GymScorer) -> None:
+def test_another_right_answer_counts_and_a_partial_score_does_not(scorer: SourceScorer) -> None:
     asked = problem("countdown")
     rest, last = asked.answer.rsplit(" ", 1)
     assert scorer.submit(asked, f"({rest} {last})").result().status == "correct"
@@ -53,7 +53,7 @@ def test_another_right_answer_counts_and_a_partial_score_does_not(scorer: GymSco
 
 
 @pytest.mark.slow
-def test_scorer_that_raises_means_wrong(scorer: GymScorer) -> None:
+def test_scorer_that_raises_means_wrong(scorer: SourceScorer) -> None:
     verdict = scorer.submit(problem("prime_factorization"), "no idea").result()
     assert (verdict.status, verdict.score) == ("wrong", 0.0)
     assert verdict.detail.startswith("raised: ValueError")
@@ -61,7 +61,7 @@ def test_scorer_that_raises_means_wrong(scorer: GymScorer) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["countdown", "simple_integration", "intermediate_integration", "n_queens"])
-def test_hostile_answer_touches_nothing(scorer: GymScorer, name: str, tmp_path: Path) -> None:
+def test_hostile_answer_touches_nothing(scorer: SourceScorer, name: str, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     for answer in (
         f"__import__('os').system('touch {mark}')",
@@ -93,7 +93,7 @@ def test_program_inside_reaches_nothing_outside(
 
 
 @pytest.mark.slow
-def test_other_version_is_an_error(scorer: GymScorer) -> None:
+def test_other_version_is_an_error(scorer: SourceScorer) -> None:
     asked = problem("countdown")
     changed = replace(asked, row={ROW_KEY: {**asked.row[ROW_KEY], "question_digest": "0" * 16}})
     verdict = scorer.submit(changed, asked.answer).result()
@@ -105,7 +105,7 @@ def test_other_version_is_an_error(scorer: GymScorer) -> None:
 def test_refused_without_isolation() -> None:
     bare: Any = SimpleNamespace(unsafe=True, name="none")
     with pytest.raises(DataError, match=r"sandbox\.backend: none isolates nothing"):
-        GymScorer(bare)
+        SourceScorer(SCORER, bare)
 
 
 @pytest.mark.parametrize(

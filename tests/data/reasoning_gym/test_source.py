@@ -10,10 +10,9 @@ import sys
 import pytest
 
 from groupwise.data.reasoning_gym import ROW_KEY, GymSource, gym_source, held_out, is_gym_source, score_of
-from groupwise.data.reasoning_gym_kinds import JUDGES, REFUSED
+from groupwise.data.reasoning_gym_graders import GRADERS, REFUSED
 from groupwise.errors import DataError
-from groupwise.grading.gym_scorer import grade_literal
-from groupwise.grading.literal import literal_number, same_literal
+from groupwise.grading.as_written import grade_literal, literal_number, same_literal
 from groupwise.problem import Problem
 
 needs_gym = pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is None, reason="reasoning-gym is missing")
@@ -34,7 +33,7 @@ def test_problem() -> None:
     assert problem.domain == "arithmetic"
     assert problem.source == "reasoning_gym:chain_sum:5"
     assert gym.size is None
-    assert problem.judge == "literal"
+    assert problem.grader == "literal"
     terms = problem.question.rsplit(":", 1)[-1].replace("=", " ").replace("?", " ").split()
     total, sign = 0, 1
     for term in terms:
@@ -139,16 +138,16 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_sources() -> None:
     assert is_gym_source("reasoning_gym:gcd")
     assert not is_gym_source("problems.jsonl")
-    assert Problem("p", (), "1").judge == ""
+    assert Problem("p", (), "1").grader == ""
 
 
 @needs_gym
 def test_every_data_set_is_examined() -> None:
     known = set(importlib.import_module("reasoning_gym.factory").DATASETS)
-    assert set(JUDGES) | set(REFUSED) >= known
-    assert not set(JUDGES) & set(REFUSED)
-    judges = list(JUDGES.values())
-    assert (len(known), judges.count("literal"), judges.count("scorer"), len(REFUSED)) == (106, 68, 31, 7)
+    assert set(GRADERS) | set(REFUSED) >= known
+    assert not set(GRADERS) & set(REFUSED)
+    graders = list(GRADERS.values())
+    assert (len(known), graders.count("literal"), graders.count("scorer"), len(REFUSED)) == (106, 68, 31, 7)
 
 
 def agreement(name: str, count: int) -> None:
@@ -160,9 +159,9 @@ def agreement(name: str, count: int) -> None:
         if name in NO_ANSWER:
             continue
         assert score_of(problem.row[ROW_KEY], problem.answer) == 1.0
-        if gym.judge == "literal":
+        if gym.grader == "literal":
             assert grade_literal(problem.answer, problem.answer).status == "correct"
-    if gym.judge != "literal" or name == "game_of_life_halting":
+    if gym.grader != "literal" or name == "game_of_life_halting":
         return
     for one, other in itertools.pairwise(problems):
         full = score_of(one.row[ROW_KEY], other.answer) == 1.0
@@ -172,13 +171,13 @@ def agreement(name: str, count: int) -> None:
 
 @needs_gym
 @pytest.mark.parametrize("name", ["chain_sum", "syllogism", "rotate_matrix", "number_filtering", "jugs", "ab"])
-def test_judges_agree(name: str) -> None:
+def test_graders_agree(name: str) -> None:
     agreement(name, 10)
 
 
 @needs_gym
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", sorted(JUDGES))
-def test_all_judges_agree(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(GRADERS))
+def test_all_graders_agree(name: str) -> None:
     agreement(name, 3 if name in SLOW else 10)

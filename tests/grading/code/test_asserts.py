@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from groupwise.code_tests import CallTest
 from groupwise.data.programs.asserts import AssertTests, read_asserts
 from groupwise.grading.code.code_compare import same_result
 from groupwise.grading.code.code_view import Views
+from groupwise.problem import CallTest
 
 
 def read(source: str, setup: str = "", name: str = "f") -> AssertTests:

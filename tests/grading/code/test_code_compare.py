@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from groupwise.code_tests import CallTest
 from groupwise.grading.code.code_compare import same_output, same_result
+from groupwise.problem import CallTest
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from groupwise.code_tests import CodeTests
 from groupwise.data.programs.code_questions import code_question
 from groupwise.data.programs.code_rows import code_tests_of, stub_of
 from groupwise.grading.code.code_grader import grade_code
@@ -16,6 +15,7 @@ from groupwise.grading.records import Response, Verdict
 from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.types import Limits
+from groupwise.problem import CodeTests
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "code"
 HUMANEVAL, MBPP = DATA / "HumanEval.jsonl.gz", DATA / "mbpp_sanitized.jsonl"

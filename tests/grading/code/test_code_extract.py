@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
 from groupwise.grading.code.code_extract import LARGEST_PROGRAM, Extraction, extract_program, fenced_blocks
 from groupwise.grading.records import Response
+from groupwise.problem import CallTest, CodeTests, StdinTest
 
 CALLS = CodeTests(calls=(CallTest((1,), 2),), entry_point="double")
 BEGUN = CodeTests(calls=CALLS.calls, entry_point="double", preamble="import math", beginning="def double(n):")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
 from groupwise.data.programs.code_questions import code_question
 from groupwise.data.programs.code_rows import code_tests_of
+from groupwise.problem import CallTest, CodeTests, StdinTest
 
 PROMPT = '''import math
 

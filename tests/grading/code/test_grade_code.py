@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.records import Response, Verdict
 from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.types import Call, CallResult, Outcome
+from groupwise.problem import CallTest, CodeTests, StdinTest
 from tests.grading.code.sandboxes import EXITED, FakeSandbox, printed, returned
 
 PROGRAM = "def double(n):\n    return 2 * n"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.records import Response, Verdict
 from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.types import Limits
+from groupwise.problem import CallTest, CodeTests, StdinTest
 
 CALLS = CodeTests(calls=tuple(CallTest((n,), 2 * n) for n in (3, 21, 50)), entry_point="double")
 OUTPUTS = CodeTests(stdin=tuple(StdinTest(f"{n}\n", f"{2 * n}\n") for n in (3, 21)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.grading.literal import literal_number, same_literal
+from groupwise.grading.as_written import literal_number, same_literal
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from groupwise.code_tests import CallTest
 from groupwise.data.programs.assert_forms import Comparison, comparison_of
 from groupwise.grading.code.language.interpreter import Interpreter
 from groupwise.grading.code.language.library import copied
 from groupwise.grading.code.language.literal import literal_fault, literal_source
 from groupwise.grading.code.language.names import FAULTS, Function, Module, Names, Unknown
 from groupwise.grading.code.language.operations import UnsupportedError
+from groupwise.problem import CallTest
 
 RESULT = "result"
 _MOST_CALLS = 2000

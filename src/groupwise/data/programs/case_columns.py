@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
+from groupwise.problem import CallTest, CodeTests, StdinTest
 
 CASE_COLUMNS = ("input_output", "tests", "test_cases", "public_test_cases", "private_test_cases")
 # JSON has no tuples: where it says list, a tuple of the same elements is meant as well.

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from groupwise.code_tests import CodeTests
 from groupwise.data.programs.code_rows import assert_lines, code_tests_of, stub_of
+from groupwise.problem import CodeTests
 
 TEXT_COLUMNS = ("question", "problem", "prompt", "text", "question_content", "description")
 _ANSWER = "Answer with the whole {} in one ```python block."

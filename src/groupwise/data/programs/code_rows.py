@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from groupwise.code_tests import CallTest, CodeTests
 from groupwise.data.programs.asserts import AssertTests, read_asserts
 from groupwise.data.programs.case_columns import cases_of
 from groupwise.grading.code.language.interpreter import parse_tests
 from groupwise.grading.code.language.library import BUILTINS, ORDERING
+from groupwise.problem import CallTest, CodeTests
 
 _BUILTIN = {*BUILTINS, *ORDERING, "isclose", "approx", "set", "type"}
 

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from groupwise.code_tests import CallTest
+from groupwise.problem import CallTest
 
 _DEPTH = 200
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 from textwrap import indent
 
-from groupwise.code_tests import CodeTests
 from groupwise.grading.math.extract import after_reasoning
 from groupwise.grading.records import SPECIAL_TOKEN, Response
+from groupwise.problem import CodeTests
 
 LARGEST_PROGRAM = 64 * 1024
 _PYTHON = frozenset(("", "python", "py", "python3"))

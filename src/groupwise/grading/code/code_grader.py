@@ -6,7 +6,6 @@ from itertools import islice
 from time import perf_counter
 from typing import Literal, NamedTuple
 
-from groupwise.code_tests import CallTest, CodeTests, StdinTest
 from groupwise.grading.code.code_compare import same_output, same_result
 from groupwise.grading.code.code_extract import extract_program
 from groupwise.grading.code.code_view import Views
@@ -14,6 +13,7 @@ from groupwise.grading.records import Response, Verdict
 from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.types import Call, CallResult, Limits, Outcome
+from groupwise.problem import CallTest, CodeTests, StdinTest
 
 _READS_INPUT = re.compile(r"\binput\b|\bstdin\b|\bopen\s*\(|\bfileinput\b|\bos\s*\.\s*read\b")
 _SHOWN = 80

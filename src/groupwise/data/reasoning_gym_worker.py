@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from groupwise.data.reasoning_gym import digest, entry_of, score_of
+from groupwise.data.reasoning_gym import ROW_KEY, digest, entry_of, score_of
 
 # Answers that these scorers hand to sympy's parser, which evaluates them, and the words that a right one may hold.
 _SUM = re.compile(r"[0-9+\-*/() ]{1,200}")
@@ -25,12 +25,12 @@ class OtherProblemError(Exception):
 
 
 def load(_: Any) -> Callable[[dict[str, Any]], float]:
-    """The handler of a worker: `place` of a problem and `answer` to the score."""
+    """The handler of a worker: `row` of a problem and `answer` to the score."""
     # Its scorer would evaluate a board that is written as a list.
     vars(importlib.import_module("reasoning_gym.games.n_queens"))["eval"] = ast.literal_eval
 
     def score(payload: dict[str, Any]) -> float:
-        place, answer = payload["place"], payload["answer"]
+        place, answer = payload["row"][ROW_KEY], payload["answer"]
         if digest(entry_of(place)["question"]) != place["question_digest"]:
             raise OtherProblemError("this version of reasoning-gym, or its settings, makes another problem")
         return score_of(place, answer) if harmless(place["dataset"], answer) else 0.0

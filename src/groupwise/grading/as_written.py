@@ -3,6 +3,8 @@
 import re
 from fractions import Fraction
 
+from groupwise.grading.records import Verdict
+
 _NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|[+-]?\.\d+")
 _RATIO = re.compile(r"([+-]?\d+)/(\d+)")
 _LATEX_RATIO = re.compile(r"([+-]?)\\[dt]?frac\{(\d+)\}\{(\d+)\}")
@@ -11,6 +13,12 @@ _TIGHT = re.compile(r"\s*([,;:\[\](){}=])\s*")
 _QUOTES = str.maketrans({'"': "'", "“": "'", "”": "'", "‘": "'", "’": "'", "−": "-", "–": "-"})
 _DEGREES = re.compile(r"(?<=\d)\s*(?:°|\^\s*\{?\s*\\circ\s*\}?|\\degree)$")
 _DIGITS = 4000
+
+
+def grade_literal(answer: str, gold: str) -> Verdict:
+    """Compare an answer, already extracted, with the only right one."""
+    right = same_literal(answer, gold)
+    return Verdict("correct" if right else "wrong", float(right), answer, "literal")
 
 
 def same_literal(answer: str, gold: str) -> bool:

@@ -1,8 +1,8 @@
-"""How the answers to each data set of reasoning-gym are judged; by examination of version 0.1.25, see Judge."""
+"""How the answers to each data set of reasoning-gym are graded; by examination of version 0.1.25, see GymGrader."""
 
 from typing import Literal
 
-Judge = Literal["literal", "scorer"]
+GymGrader = Literal["literal", "scorer"]
 """`literal`: one number or text is right, and it is compared as written. An expression is no answer there, since the
 question itself would be one. `scorer`: many answers are right, or many forms of it, and only the data set's own scorer
 can tell."""
@@ -26,7 +26,7 @@ palindrome_partitioning polynomial_equations pool_matrix power_function prime_fa
 quantum_lock rubiks_cube rush_hour shortest_path simple_integration sokoban time_intervals tower_of_hanoi word_ladder
 """
 
-JUDGES: dict[str, Judge] = {
+GRADERS: dict[str, GymGrader] = {
     **dict.fromkeys(_LITERAL.split(), "literal"),
     **dict.fromkeys(_SCORER.split(), "scorer"),
 }

@@ -1,12 +1,10 @@
-"""Answers to problems of reasoning-gym, as written or by the data set's own scorer inside a sandbox."""
+"""Answers that only the source of their problem can score, by its own scorer inside a sandbox."""
 
 import math
 from concurrent.futures import CancelledError, Future
 
 from groupwise.closing import Closing
-from groupwise.data.reasoning_gym import ROW_KEY
 from groupwise.errors import DataError
-from groupwise.grading.literal import same_literal
 from groupwise.grading.records import Status, Verdict
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.workers import Result, WorkerPool
@@ -14,7 +12,7 @@ from groupwise.grading.workers.sandboxed import import_paths, launch_in
 from groupwise.problem import Problem
 
 _ANSWER_CHARACTERS = 1 << 16
-# Address space that the interpreter with reasoning-gym takes, at most.
+# Address space that the interpreter with a scorer's libraries takes, at most.
 _LIBRARIES_MB = 2048
 _STATUS: dict[str, Status] = {
     "raised": "wrong",
@@ -25,32 +23,33 @@ _STATUS: dict[str, Status] = {
 }
 
 
-def grade_literal(answer: str, gold: str) -> Verdict:
-    """Compare an answer, already extracted, with the only right one."""
-    right = same_literal(answer, gold)
-    return Verdict("correct" if right else "wrong", float(right), answer, "literal")
+class SourceScorer(Closing):
+    """Scores answers with the scorer of their source; close it, or use it as a context manager.
 
-
-class GymScorer(Closing):
-    """Scores answers with the scorers of reasoning-gym; close it, or use it as a context manager.
-
-    Several of them evaluate the answer, so that it could run any program: they run inside `sandbox` or not at all.
-    workers: processes. timeout_seconds: of one answer. memory_mb: address space beyond what the libraries take.
+    Some scorers evaluate the answer, so that it could run any program: they run inside `sandbox` or not at all.
+    target: the `scorer` of the problems. workers: processes. timeout_seconds: of one answer. memory_mb: address space
+    beyond what the libraries take.
 
     Raises DataError if the sandbox isolates nothing.
     """
 
     def __init__(
-        self, sandbox: Sandbox, *, workers: int = 1, timeout_seconds: float = 5.0, memory_mb: int = 512
+        self,
+        target: str,
+        sandbox: Sandbox,
+        *,
+        workers: int = 1,
+        timeout_seconds: float = 5.0,
+        memory_mb: int = 512,
     ) -> None:
         if sandbox.unsafe:
             raise DataError(
-                "some data sets of reasoning_gym can only be judged by their own scorers, which evaluate the answer "
+                "some data sets of reasoning_gym can only be graded by their own scorers, which evaluate the answer "
                 f"as a program, and sandbox.backend: {sandbox.name} isolates nothing. Choose another sandbox, or a "
                 "data set whose answers are compared as written, such as reasoning_gym:basic_arithmetic"
             )
         self._pool = WorkerPool(
-            "groupwise.grading.gym_scorer_worker:load",
+            target,
             workers=workers,
             timeout_seconds=timeout_seconds,
             memory_mb=0,
@@ -59,7 +58,7 @@ class GymScorer(Closing):
         )
 
     def submit(self, problem: Problem, answer: str) -> Future[Verdict]:
-        """Score an answer, already extracted. Only a full score is right: the parts that some pay are noise.
+        """Score an answer, already extracted. Only a full score is right: the partial scores of some are noise.
 
         The status is `correct`, `wrong` (also where the scorer raised an exception, as some do on what they cannot
         read), `timeout`, `undecided` where the answer ended the scorer's process or took its memory, or `error` where
@@ -67,7 +66,7 @@ class GymScorer(Closing):
         """
         verdict: Future[Verdict] = Future()
         verdict.set_running_or_notify_cancel()
-        payload = {"place": problem.row[ROW_KEY], "answer": answer[:_ANSWER_CHARACTERS]}
+        payload = {"row": dict(problem.row), "answer": answer[:_ANSWER_CHARACTERS]}
         call = self._pool.submit(payload)
         call.add_done_callback(lambda done: verdict.set_result(_verdict(done, answer)))
         return verdict
