@@ -18,7 +18,8 @@ from groupwise.config.compose import (
     dump_config,
     list_recipes,
 )
-from groupwise.config.describe import describe_options, suggest_keys
+from groupwise.config.describe import describe_options
+from groupwise.config.suggest import suggest_keys
 from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from groupwise.config import DomainOptions, KlOptions, RewardOptions, TrainConfig
 from groupwise.config.compose import compose_train_config, dump_config
 from groupwise.config.describe import NAME, describe_options
-from groupwise.config.grading import differences, merged
+from groupwise.config.merge import differences, merged
 from groupwise.config.yaml_document import read_document
 from groupwise.errors import UsageError
 from groupwise.explain.rewards import domain_lines, domain_table
@@ -120,7 +120,9 @@ def test_what_is_written_is_read_back_exactly(rewards: dict[str, Any], domains: 
     assert dump_config(again) == dump_config(config)
     for name, domain in domains.items():
         assert tree["domains"][name].get("kl_coefficient") == domain.get("kl_coefficient")
-        assert config.rewards_of(name) == RewardOptions.model_validate(merged(rewards, domain.get("rewards", {})))
+        assert config.rewards_of(name) == RewardOptions.model_validate(
+            merged(RewardOptions, rewards, domain.get("rewards", {}))
+        )
 
 
 TREES = st.recursive(st.integers(0, 2), lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3))
@@ -129,8 +131,8 @@ TREES = st.recursive(st.integers(0, 2), lambda inner: st.dictionaries(st.sampled
 @settings(deadline=None)
 @given(base=TREES, changes=TREES)
 def test_differences_undo_a_merge(base: Any, changes: Any) -> None:
-    whole = merged(base, changes)
-    assert merged(base, differences(base, whole)) == whole
+    whole = merged(None, base, changes)
+    assert merged(None, base, differences(base, whole)) == whole
     assert differences(base, base) in ({}, base)
 
 

@@ -16,7 +16,8 @@ from groupwise.bundled import __file__ as bundled_file
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.compose import compose_to_explain, compose_train_config
-from groupwise.config.describe import all_keys, as_named_sections, as_section
+from groupwise.config.describe import all_keys
+from groupwise.config.schema import as_named_sections, as_section
 from groupwise.errors import UsageError
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.docs import document

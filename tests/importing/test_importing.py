@@ -8,7 +8,7 @@ import pytest
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.config.describe import all_keys
-from groupwise.config.grading import merged
+from groupwise.config.merge import merged
 from groupwise.errors import DataError
 from groupwise.importing import page, trl_fields, verl_fields, write
 from groupwise.importing.fields import Field
@@ -196,7 +196,7 @@ def test_the_output_composes_and_keeps_its_values(
     config = compose_train_config([str(tmp_path / "out.yaml")]).model_dump()
     data = json.loads(groupwise(capsys, "import", tool, str(path), "--json").out)
     assert set(data) == {"config", "no_counterpart", "differs", "notes"}
-    assert merged(config, data["config"]) == config
+    assert merged(None, config, data["config"]) == config
     assert not [note for note in data["notes"] if note.startswith("groupwise refuses")]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
-from groupwise.config.describe import describe_options, field_at
+from groupwise.config.describe import describe_options
+from groupwise.config.schema import locate
 from tests.options import (
     advantage_cases,
     answer_cases,
@@ -71,7 +72,7 @@ def test_every_option_has_a_case() -> None:
 
 @pytest.mark.parametrize("key", CASES)
 def test_every_choice_has_a_run(key: str) -> None:
-    info = field_at(TrainConfig, key.split("."))
+    info = locate(TrainConfig, key.split(".")).info
     assert info is not None
     choices = [str(choice) for choice in typing.get_args(info.annotation)]
     if typing.get_origin(info.annotation) is typing.Literal:

@@ -18,7 +18,8 @@ from groupwise.config.data import (
     PromptOptions,
     SamplingOptions,
 )
-from groupwise.config.grading import DomainOptions, GradingOptions, differences, merged
+from groupwise.config.grading import DomainOptions, GradingOptions
+from groupwise.config.merge import differences, merged
 from groupwise.config.objective import (
     AdvantageOptions,
     EngineCorrectionOptions,
@@ -181,7 +182,7 @@ class TrainConfig(Options):
         for name, domain in data["domains"].items():
             stated = _stated(domain)
             if isinstance(stated, dict) and isinstance(base, dict):
-                stated = {**stated, "rewards": merged(base, _stated(stated.get("rewards", {})))}
+                stated = {**stated, "rewards": merged(RewardOptions, base, _stated(stated.get("rewards", {})))}
             domains[name] = stated
         return {**data, "domains": domains}
 

@@ -5,29 +5,24 @@ that is wrong is reported at once, each line with the place where it stands.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import contradictions
-from groupwise.config.describe import (
-    all_keys,
-    annotation_at,
-    as_named_sections,
-    as_section,
-    option_path,
-    suggest_for,
-    suggest_word,
-    takes_text,
-)
+from groupwise.config.describe import all_keys
+from groupwise.config.merge import merged, without_empty
 from groupwise.config.messages import dotted, explain
+from groupwise.config.renamed import renamed
+from groupwise.config.schema import Path as KeyPath
+from groupwise.config.schema import as_named_sections, as_section, as_techniques, forms, locate
+from groupwise.config.suggest import suggest_for, suggest_word
 from groupwise.config.yaml_document import Document, YamlError, quoted_text, read_document, read_value, write_yaml
-from groupwise.config.yaml_document import Path as KeyPath
 from groupwise.errors import UsageError
 
 Config = TypeVar("Config", TrainConfig, SftConfig)
@@ -72,22 +67,33 @@ def list_recipes() -> list[Recipe]:
 
 
 def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contradictions: bool = True) -> Config:
-    merged, errors = Document(), []
+    whole, errors = Document(), []
     for argument in arguments:
         try:
             document = _read_argument(model_class, argument)
         except YamlError as error:
             errors += error.messages
-        else:
-            _drop_empty_sections(document.tree, model_class)
-            _merge(merged, document, model_class)
+            continue
+        tree = merged(model_class, whole.tree, without_empty(model_class, document.tree))
+        places = {**whole.positions, **document.positions}
+        whole = Document(tree, {path: place for path, place in places.items() if _holds(tree, path)})
     sources_are_read = not errors
-    config, value_errors = _validate(model_class, merged, sources_are_read, refuse_contradictions)
+    config, value_errors = _validate(model_class, whole, sources_are_read, refuse_contradictions)
     errors += value_errors
     if errors or config is None:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         raise UsageError(f"{count} in the configuration:\n" + "\n".join(f"- {error}" for error in errors))
     return config
+
+
+def _holds(tree: Any, path: KeyPath) -> bool:
+    """Whether there is a value at a path; the place of one that a later source replaced says nothing."""
+    try:
+        for part in path:
+            tree = tree[part]
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 # Sources
@@ -114,16 +120,25 @@ def _read_override(model_class: type[BaseModel], key: str, text: str, argument: 
     except UnicodeEncodeError:
         raise YamlError([f"{argument!r}: not valid UTF-8"]) from None
     path = tuple(key.split("."))
-    tree_value = _override_value(takes_text(annotation_at(model_class, path)), text, argument)
-    tree: dict[str, Any] = {path[-1]: tree_value}
+    value = _override_value(locate(model_class, path).annotation, text, argument)
+    tree: dict[str, Any] = {path[-1]: value}
     for name in reversed(path[:-1]):
         tree = {name: tree}
-    return Document(tree, {path[:depth]: argument for depth in range(1, len(path) + 1)})
+    return Document(tree, dict.fromkeys(_paths(tree, ()), argument))
 
 
-def _override_value(text_is_taken: Literal["only", "also", "never"], text: str, argument: str) -> Any:
+def _paths(tree: Any, above: KeyPath) -> Iterator[KeyPath]:
+    """The paths of a value and of all values in it."""
+    children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for part, value in children:
+        yield (*above, part)
+        yield from _paths(value, (*above, part))
+
+
+def _override_value(annotation: Any, text: str, argument: str) -> Any:
     """On a command line text needs no YAML quotes: `prompt.system=Answer: briefly` means what it says."""
-    if text_is_taken == "never" or (text_is_taken == "also" and text.lstrip()[:1] in ("{", "[")):
+    accepted = forms(annotation)
+    if str not in accepted or (len(accepted) > 1 and text.lstrip()[:1] in ("{", "[")):
         return read_value(text, argument)
     quoted = quoted_text(text)
     return text if quoted is None else quoted
@@ -164,56 +179,6 @@ def _unknown_argument(model_class: type[BaseModel], argument: str) -> str:
     return f"{argument}: neither a recipe, nor a YAML file, nor key=value{hint}"
 
 
-# Merging
-
-
-def _drop_empty_sections(tree: dict[str, Any], model_class: type[BaseModel]) -> None:
-    """Remove sections without a value: a heading whose lines are all comments changes nothing."""
-    for name, info in model_class.model_fields.items():
-        section, entry = as_section(info.annotation), as_named_sections(info.annotation)
-        if name not in tree or (section is None and entry is None):
-            continue
-        if tree[name] is None:
-            del tree[name]
-        elif not isinstance(tree[name], dict):
-            continue
-        elif section is not None:
-            _drop_empty_sections(tree[name], section)
-        elif entry is not None:
-            for its_name, value in tree[name].items():
-                tree[name][its_name] = {} if value is None else value
-                if isinstance(value, dict):
-                    _drop_empty_sections(value, entry)
-
-
-def _merge(merged: Document, later: Document, model_class: type[BaseModel]) -> None:
-    _merge_trees(merged.tree, later.tree, model_class, (), merged.positions)
-    merged.positions.update(later.positions)
-
-
-def _merge_trees(
-    earlier: dict[str, Any],
-    later: dict[str, Any],
-    model_class: type[BaseModel],
-    path: KeyPath,
-    positions: dict[KeyPath, str],
-) -> None:
-    for key, value in later.items():
-        here = (*path, key)
-        if isinstance(value, dict) and isinstance(earlier.get(key), dict) and _is_merged(model_class, here):
-            _merge_trees(earlier[key], value, model_class, here, positions)
-            continue
-        earlier[key] = value
-        for replaced in [known for known in positions if known[: len(here)] == here]:
-            del positions[replaced]
-
-
-def _is_merged(model_class: type[BaseModel], path: KeyPath) -> bool:
-    """Whether a mapping is a section, or holds sections; one that is a value, as shares are, is replaced whole."""
-    annotation = annotation_at(model_class, path)
-    return annotation is None or as_section(annotation) is not None or as_named_sections(annotation) is not None
-
-
 # Checking
 
 
@@ -223,48 +188,65 @@ def _validate(
     """The configuration, and all errors. Contradictions between the options that are right by themselves count too."""
     errors: list[str] = []
     wrong_keys: set[str] = set()
-    tree = document.tree
+    tree, positions = document.tree, document.positions
     while True:
         try:
             config = model_class.model_validate(tree)
             break
         except ValidationError as error:
-            details = _own_errors(error.errors(), document.positions)
-            for detail in details:
-                path = option_path(model_class, detail["loc"])
-                if detail["type"] != "missing" or missing_counts or len(path) > 1:
-                    errors.append(explain(model_class, detail, document.positions))
-                wrong_keys.add(dotted(_whole_option(model_class, path)))
-                wrong_keys.update(suggest_for(model_class, [str(part) for part in path]))
-            if any(detail["type"] == "missing" for detail in details):
-                return None, errors
-            paths = [option_path(model_class, detail["loc"]) for detail in details]
-            tree = _without(tree, [_whole_option(model_class, path) for path in paths])
-    inherited = {f"domains.{name}.{key}" for key in wrong_keys for name in tree.get("domains", ())}
-    wrong_keys |= inherited
-    for finding in contradictions(config) if refuse_contradictions else ():
-        # A default that stands in for a wrong value contradicts nothing.
-        if finding.level == "error" and not wrong_keys.intersection(finding.keys):
-            places = [document.positions.get(tuple(key.split("."))) for key in finding.keys]
-            stated = ", ".join(dict.fromkeys(place for place in places if place))
-            errors.append(finding.message + (f" (stated in {stated})" if stated else ""))
+            details = _own_errors(model_class, error.errors(), positions)
+        for detail in details:
+            if detail["type"] != "missing" or missing_counts or len(detail["loc"]) > 1:
+                errors.append(explain(model_class, detail, positions))
+            wrong_keys |= _meant_keys(model_class, detail)
+        if any(detail["type"] == "missing" for detail in details):
+            return None, errors
+        tree = _without(tree, [_whole_option(model_class, detail) for detail in details])
+    wrong_keys |= {f"domains.{name}.{key}" for key in wrong_keys for name in tree.get("domains", ())}
+    if refuse_contradictions:
+        errors += _contradictions(config, positions, wrong_keys)
     return (None if errors else config), errors
 
 
-def _own_errors(details: list[ErrorDetails], positions: dict[KeyPath, str]) -> list[ErrorDetails]:
+def _meant_keys(model_class: type[BaseModel], detail: ErrorDetails) -> set[str]:
+    """The keys that an error is about: what is written, and what may have been meant by it."""
+    place = locate(model_class, detail["loc"])
+    new = renamed(place, detail["input"]).partition("=")[0]
+    meant = [new] if new else suggest_for(model_class, [*map(str, place.path)])
+    return {dotted(_whole_option(model_class, detail)), *meant}
+
+
+def _contradictions(config: Config, positions: dict[KeyPath, str], wrong_keys: set[str]) -> Iterator[str]:
+    """What the options, each right by itself, contradict; a default in the place of a wrong value contradicts none."""
+    for finding in contradictions(config):
+        is_known = not any(f"{key}.".startswith(f"{wrong}.") for key in finding.keys for wrong in wrong_keys)
+        if finding.level == "error" and is_known:
+            places = [positions.get(tuple(key.split("."))) for key in finding.keys]
+            stated = ", ".join(dict.fromkeys(place for place in places if place))
+            yield finding.message + (f" (stated in {stated})" if stated else "")
+
+
+def _own_errors(
+    model_class: type[BaseModel], details: list[ErrorDetails], positions: dict[KeyPath, str]
+) -> list[ErrorDetails]:
     """The errors without those that a domain only has because it takes over a wrong value of the section rewards."""
     everywhere = {detail["loc"] for detail in details}
 
-    def is_taken_over(path: KeyPath) -> bool:
-        return path[:1] == ("domains",) and path[2:] in everywhere and path not in positions
+    def is_taken_over(location: KeyPath) -> bool:
+        inherited = location[:1] == ("domains",) and location[2:] in everywhere
+        return inherited and locate(model_class, location).path not in positions
 
     return [detail for detail in details if not is_taken_over(detail["loc"])]
 
 
-def _whole_option(model_class: type[BaseModel], path: KeyPath) -> KeyPath:
-    """The path of the option that a value is, or is an entry of: one wrong entry of a list makes all of it wrong."""
-    depths = (depth for depth in range(1, len(path)) if not _is_merged(model_class, path[:depth]))
-    return path[: next(depths, len(path))]
+def _whole_option(model_class: type[BaseModel], detail: ErrorDetails) -> KeyPath:
+    """The path of the option that an error is about: one wrong entry of a list makes all of it wrong."""
+    path = locate(model_class, detail["loc"]).path
+    for depth in range(1, len(path)):
+        above = locate(model_class, path[:depth]).annotation
+        if not (above is None or as_section(above) or as_named_sections(above) or as_techniques(above)):
+            return path[:depth]
+    return path
 
 
 def _without(tree: dict[str, Any], paths: list[KeyPath]) -> dict[str, Any]:

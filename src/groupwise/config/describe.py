@@ -1,149 +1,84 @@
-"""The options of a configuration as a flat list: for `groupwise config`, and for errors that name what is expected."""
+"""The options of a configuration as a flat list, and their types in words."""
 
-import difflib
-import itertools
 import types
 import typing
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import annotated_types
-from pydantic import BaseModel, Tag
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from groupwise.config.schema import as_named_sections, as_section, as_techniques, options_of
+
+# The name of an entry, where entries are sections that users name: `rewards.functions.NAME.path`.
+NAME = "NAME"
+
 
 class OptionRow(NamedTuple):
-    """One option. `default` is None where a value has to be given."""
+    """One option. `default` is None where a value has to be given; `technique` is the one that the option belongs to.
+
+    The options of an option that chooses a technique follow it: `objective.surrogate.cap`, technique `cispo`.
+    """
 
     key: str
     type: str
     default: Any
     doc: str
     required: bool
-
-
-# Stands for the name of an entry, where entries are sections that users name: `rewards.functions.NAME.path`.
-NAME = "NAME"
+    technique: str = ""
 
 
 def describe_options(model_class: type[BaseModel]) -> list[OptionRow]:
     """Every option of a configuration, in the order of its definition.
 
-    A section that has been listed already stands as one row: `domains.NAME.rewards` has the keys of `rewards`.
+    A section that has been listed already is one row: `domains.NAME.rewards` has the keys of `rewards`.
     """
-    return list(_rows(model_class, "", {}))
+    return [row for row in _rows(model_class, "", {}, "") if row.type]
 
 
-def _rows(model_class: type[BaseModel], prefix: str, listed: dict[type[BaseModel], str]) -> Iterator[OptionRow]:
-    for name, info in model_class.model_fields.items():
-        key, section, entry = prefix + name, as_section(info.annotation), as_named_sections(info.annotation)
-        if section in listed:
-            yield OptionRow(key, f"a section with the keys of {listed[section]}", {}, info.description or "", False)
-        elif section is not None:
-            listed[section] = key
-            yield from _rows(section, f"{key}.", listed)
-        elif entry is not None:
-            yield from _rows(entry, f"{key}.{NAME}.", listed)
-        else:
-            default = None if info.default is PydanticUndefined else info.default
-            yield OptionRow(key, type_text(info), default, info.description or "", info.is_required())
-
-
-def all_keys(model_class: type[BaseModel], prefix: str = "") -> list[str]:
+def all_keys(model_class: type[BaseModel]) -> list[str]:
     """The dotted names of all sections and options; what differs by domain has those of its section."""
-    return [prefix + key for key in _keys(model_class, "", set())]
+    return list(dict.fromkeys(row.key for row in _rows(model_class, "", {}, "")))
 
 
-def _keys(model_class: type[BaseModel], prefix: str, listed: set[type[BaseModel]]) -> Iterator[str]:
-    for name, info in model_class.model_fields.items():
-        key, section, entry = prefix + name, as_section(info.annotation), as_named_sections(info.annotation)
-        yield key
-        if section is not None and section not in listed:
-            listed.add(section)
-            yield from _keys(section, f"{key}.", listed)
-        elif entry is not None:
-            yield from _keys(entry, f"{key}.{NAME}.", listed)
+def key_lines(model_class: type[BaseModel]) -> Iterator[str]:
+    """Every option with its type, default and meaning, for people. Behind an option of a technique stands its name."""
+    for row in describe_options(model_class):
+        name = f"{row.key} ({row.technique})" if row.technique else row.key
+        yield f"{name}: {row.type} " + ("required" if row.required else f"= {row.default}")
+        yield from (f"    {text}" for text in row.doc.splitlines())
 
 
-def as_section(annotation: Any) -> type[BaseModel] | None:
-    """The annotation itself, where it is a section; otherwise None."""
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+def _rows(
+    owner: type[BaseModel], prefix: str, listed: dict[type[BaseModel], str], technique: str
+) -> Iterator[OptionRow]:
+    """One row for each option, and one without a type for the heading of a section."""
+    for name, info in options_of(owner).items():
+        key, doc, techniques = prefix + name, info.description or "", as_techniques(info.annotation)
+        section, entry = as_section(info.annotation), as_named_sections(info.annotation)
+        if section and section in listed:
+            yield OptionRow(key, f"a section with the keys of {listed[section]}", {}, doc, False, technique)
+        elif section or entry:
+            yield OptionRow(key, "", {}, doc, False, technique)
+        else:
+            default: Any = None if info.default is PydanticUndefined else info.default
+            if techniques:
+                default = default.type
+                doc = "\n".join([doc, *(f"{its_name}: {_first_line(of)}" for its_name, of in techniques.items())])
+            yield OptionRow(key, type_text(info), default, doc.strip(), info.is_required(), technique)
+        if section and section not in listed:
+            listed[section] = key
+            yield from _rows(section, f"{key}.", listed, technique)
+        elif entry:
+            yield from _rows(entry, f"{key}.{NAME}.", listed, technique)
+        for its_name, of in techniques.items():
+            yield from _rows(of, f"{key}.", listed, its_name)
 
 
-def as_named_sections(annotation: Any) -> type[BaseModel] | None:
-    """What every entry is, where the annotation is a mapping from names to sections; otherwise None."""
-    return as_section(typing.get_args(annotation)[1]) if typing.get_origin(annotation) is dict else None
-
-
-def field_at(model_class: type[BaseModel], path: Sequence[str | int]) -> FieldInfo | None:
-    """The definition of the option at a path such as ("prompt", "examples", 0, "answer"); None for an unknown one.
-
-    An index stands for an entry of a list; the path of a whole entry has no definition of its own.
-    """
-    return _at(model_class, path)[1]
-
-
-def annotation_at(model_class: type[BaseModel], path: Sequence[str | int]) -> Any:
-    """The type of what stands at a path, which may be a section or an entry; None for an unknown one."""
-    return _at(model_class, path)[0]
-
-
-def _at(model_class: type[BaseModel], path: Sequence[str | int]) -> tuple[Any, FieldInfo | None]:
-    annotation: Any = model_class
-    info: FieldInfo | None = None
-    for part in path:
-        annotation, info = _below(annotation, part)
-    return annotation, info
-
-
-def _below(annotation: Any, part: str | int) -> tuple[Any, FieldInfo | None]:
-    section = as_section(annotation)
-    if section is not None:
-        info = section.model_fields.get(str(part))
-        return (info.annotation if info else None), info
-    for form in _forms(annotation):
-        origin, arguments = typing.get_origin(form), typing.get_args(form)
-        if origin is list and isinstance(part, int):
-            return arguments[0], None
-        if origin is dict and isinstance(part, str):
-            return arguments[1], None
-    return None, None
-
-
-def _forms(annotation: Any) -> list[Any]:
-    """The alternatives of a type, or the type alone, each without its metadata."""
-    parts = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
-    return [typing.get_args(part)[0] if typing.get_origin(part) is Annotated else part for part in parts]
-
-
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
-
-
-def takes_text(annotation: Any) -> Literal["only", "also", "never"]:
-    """Whether a value may be text."""
-    forms = _forms(annotation)
-    return ("only" if len(forms) == 1 else "also") if str in forms else "never"
-
-
-def option_path(model_class: type[BaseModel], location: Sequence[str | int]) -> tuple[str | int, ...]:
-    """The path of the option that an error of pydantic is about, which also says which form of a value it tried."""
-    annotation: Any = model_class
-    path: list[str | int] = []
-    for part in location:
-        tagged = {meta.tag: form for form in typing.get_args(annotation) for meta in _tags(form)}
-        if _is_union(annotation) and part in tagged:
-            annotation = typing.get_args(tagged[str(part)])[0]
-            continue
-        path.append(part)
-        annotation, _ = _below(annotation, part)
-    return tuple(path)
-
-
-def _tags(form: Any) -> list[Tag]:
-    metadata = typing.get_args(form)[1:] if typing.get_origin(form) is Annotated else ()
-    return [part for part in metadata if isinstance(part, Tag)]
+def _first_line(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().partition("\n")[0]
 
 
 def type_text(info: FieldInfo) -> str:
@@ -157,97 +92,33 @@ def annotation_text(annotation: Any) -> str:
     simple = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "nothing (null)"}
     if annotation in simple:
         return simple[annotation]
-    section = as_section(annotation)
-    if section is not None:
+    if techniques := as_techniques(annotation):
+        return f"one of {', '.join(techniques)}"
+    if section := as_section(annotation):
         return f"a section with the keys {', '.join(section.model_fields)}"
     if origin is Literal:
-        return "one of " + ", ".join(str(choice) for choice in arguments)
+        return f"one of {', '.join(map(str, arguments))}"
     if origin is dict:
         return f"a mapping from names to values, each {annotation_text(arguments[1])}"
     if origin is Annotated:
-        return annotation_text(arguments[0]) + _bounds_text(_field_bounds(arguments[1:]))
+        bounds = [bound for part in arguments[1:] if isinstance(part, FieldInfo) for bound in part.metadata]
+        return annotation_text(arguments[0]) + _bounds_text(bounds)
     if origin is list:
         return f"a list, each entry {annotation_text(arguments[0])}"
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(annotation_text(argument) for argument in arguments)
+        return " or ".join(map(annotation_text, arguments))
     raise TypeError(f"no words for the type {annotation}")
 
 
-def _field_bounds(metadata: Sequence[object]) -> list[object]:
-    """The bounds that are stated inside of a field's annotation."""
-    return [bound for part in metadata if isinstance(part, FieldInfo) for bound in part.metadata]
+_BOUNDS = {
+    annotated_types.Ge: ("at least", "ge"),
+    annotated_types.Gt: ("more than", "gt"),
+    annotated_types.Le: ("at most", "le"),
+    annotated_types.Lt: ("less than", "lt"),
+}
 
 
-def _bounds_text(metadata: Sequence[object]) -> str:
-    words = []
-    for bound in metadata:
-        if isinstance(bound, annotated_types.Ge):
-            words.append(f"at least {bound.ge}")
-        elif isinstance(bound, annotated_types.Gt):
-            words.append(f"more than {bound.gt}")
-        elif isinstance(bound, annotated_types.Le):
-            words.append(f"at most {bound.le}")
-        elif isinstance(bound, annotated_types.Lt):
-            words.append(f"less than {bound.lt}")
+def _bounds_text(metadata: Sequence[Any]) -> str:
+    stated = [(*_BOUNDS[type(bound)], bound) for bound in metadata if type(bound) in _BOUNDS]
+    words = [f"{word} {getattr(bound, name)}" for word, name, bound in stated]
     return f" of {' and '.join(words)}" if words else ""
-
-
-def suggest_for(model_class: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """The known keys that somebody who wrote this path may have meant, likeliest first.
-
-    Inside of an entry that users name, as `rewards.functions.brevity`, these are keys of that entry.
-    """
-    prefix, owner = _entry_above(model_class, path)
-    keys = suggest_keys(".".join(path[len(prefix) :]), all_keys(owner))
-    return [".".join([*prefix, key]) for key in keys]
-
-
-def siblings_of(model_class: type[BaseModel], path: Sequence[str]) -> list[str]:
-    """The keys of the section that a path is in."""
-    section = as_section(annotation_at(model_class, path[:-1]))
-    return list(section.model_fields) if section else []
-
-
-def _entry_above(model_class: type[BaseModel], path: Sequence[str]) -> tuple[Sequence[str], type[BaseModel]]:
-    """The innermost entry with a name of the user's that a path leads through, and what it is."""
-    for depth in range(len(path) - 1, 1, -1):
-        entry = as_named_sections(annotation_at(model_class, path[: depth - 1]))
-        if entry is not None:
-            return path[:depth], entry
-    return (), model_class
-
-
-def suggest_keys(unknown: str, keys: Sequence[str]) -> list[str]:
-    """The known keys that somebody who wrote `unknown` may have meant, likeliest first; at most three.
-
-    A key with the same last part in another section comes first (`lr` means `optimizer.lr`), of several those that
-    share most sections; after those the closest spelling counts, with a little more for the same section.
-    """
-    section, _, leaf = unknown.rpartition(".")
-    same_leaf = [key for key in keys if key.rpartition(".")[2] == leaf]
-    if same_leaf:
-        most = max(_shared_sections(unknown, key) for key in same_leaf)
-        return [key for key in same_leaf if _shared_sections(unknown, key) == most][:3]
-
-    def likeness(key: str) -> float:
-        its_section, _, its_leaf = key.rpartition(".")
-        last = difflib.SequenceMatcher(None, leaf, its_leaf).ratio() + (0.1 if section == its_section else 0.0)
-        # `sampling_temperature` for `sampling.temperature`, `rewards.format_weight` for `rewards.format.weight`.
-        within = key.removeprefix(f"{section}.") if section else key
-        is_below = not section or within != key
-        return max(last, difflib.SequenceMatcher(None, leaf, within).ratio()) if is_below else last
-
-    best = sorted(keys, key=likeness, reverse=True)[:1]
-    return [key for key in best if likeness(key) >= 0.7]
-
-
-def _shared_sections(one: str, other: str) -> int:
-    """How many sections two keys have in common from the left."""
-    pairs = zip(one.split(".")[:-1], other.split(".")[:-1], strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def suggest_word(unknown: str, words: Sequence[str]) -> str:
-    """`; did you mean WORD?`, or nothing where no word is close."""
-    close = difflib.get_close_matches(unknown, words, n=1)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -1,7 +1,5 @@
 """Options of grading: how domains differ, and how the work of grading is done."""
 
-from typing import Any
-
 from groupwise.grading.reward_options import OnError, RewardOptions
 from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat
 
@@ -28,18 +26,3 @@ class GradingOptions(Options):
 
     second_grader_seconds: PositiveFloat = 5.0
     """Deadline of the second grader for one answer; its process is killed then and the answer counts as undecided."""
-
-
-def merged(base: Any, changes: Any) -> Any:
-    """`changes` over `base`: mappings key by key, everything else replaced."""
-    if not (isinstance(base, dict) and isinstance(changes, dict)):
-        return changes
-    return {**base, **{key: merged(base[key], value) if key in base else value for key, value in changes.items()}}
-
-
-def differences(base: Any, whole: Any) -> Any:
-    """The smallest tree that gives `whole` when it is merged over `base`; `whole` has every key of `base`."""
-    if not (isinstance(base, dict) and isinstance(whole, dict)):
-        return whole
-    changed = {key: value for key, value in whole.items() if key not in base or base[key] != value}
-    return {key: differences(base[key], value) if key in base else value for key, value in changed.items()}

@@ -7,17 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from groupwise.config.describe import (
-    annotation_at,
-    annotation_text,
-    field_at,
-    option_path,
-    siblings_of,
-    suggest_for,
-    suggest_word,
-    type_text,
-)
-from groupwise.config.yaml_document import Path
+from groupwise.config.describe import annotation_text, type_text
+from groupwise.config.renamed import renamed
+from groupwise.config.schema import Path, Place, as_techniques, locate, options_of
+from groupwise.config.suggest import suggest_for, suggest_word
 
 
 def dotted(path: Path) -> str:
@@ -28,40 +21,47 @@ def dotted(path: Path) -> str:
 
 def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mapping[Path, str]) -> str:
     """One line for one error of pydantic; `positions` gives the place of every value."""
-    path = option_path(model_class, detail["loc"])
-    key = dotted(path)
-    place = next((positions[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in positions), None)
-    prefix = f"{place}: " if place else ""
+    place = locate(model_class, detail["loc"])
+    path, key, found = place.path, dotted(place.path), detail["input"]
     if detail["type"] == "missing":
-        owner = f"{positions[path[:-1]]}: " if path[:-1] in positions else ""
-        info = field_at(model_class, path)
-        doc = f" ({info.description})" if info and info.description else ""
-        return f"{owner}{key} is missing and has no default; expected {_expected(model_class, path)}{doc}"
+        where = f"{positions[path[:-1]]}: " if path[:-1] in positions else ""
+        doc = f" ({place.info.description})" if place.info and place.info.description else ""
+        return f"{where}{key} is missing and has no default; expected {_expected(place)}{doc}"
+    where = next((f"{positions[path[:end]]}: " for end in range(len(path), 0, -1) if path[:end] in positions), "")
+    new = renamed(place, found)
+    hint = f"; since 0.2.0: {new}" if new else ""
     if detail["type"] == "extra_forbidden":
-        return f"{prefix}{key} is not an option{_key_hint(model_class, path)}"
-    found = detail["input"]
-    return f"{prefix}{key}: found {_found(found)}, expected {_expected(model_class, path)}{_value_hint(detail)}"
+        return f"{where}{key} is not an option{hint or _key_hint(model_class, place)}"
+    if detail["type"] == "union_tag_invalid":
+        found = found["type"]
+        hint = suggest_word(str(found), list(as_techniques(place.annotation)))
+    return f"{where}{key}: found {_found(found)}, expected {_expected(place)}{hint or _value_hint(detail)}"
 
 
-def _expected(model_class: type[BaseModel], path: Path) -> str:
-    info = field_at(model_class, path)
-    if info is not None:
-        return type_text(info)
-    annotation = annotation_at(model_class, path)
-    return "a mapping" if annotation is None else annotation_text(annotation)
+def _expected(place: Place) -> str:
+    if place.info is not None:
+        return type_text(place.info)
+    return "a mapping" if place.annotation is None else annotation_text(place.annotation)
 
 
-def _key_hint(model_class: type[BaseModel], path: Path) -> str:
-    name = str(path[-1])
+def _key_hint(model_class: type[BaseModel], place: Place) -> str:
+    *above, name = map(str, place.path)
     if "." in name:
         return f"; in a file a section is written with its keys indented below it, not as {name!r}"
-    if any(isinstance(part, int) for part in path):
-        return f"; expected {_expected(model_class, path[:-1])}"
-    names = [str(part) for part in path]
-    close = suggest_for(model_class, names)
+    if any(isinstance(part, int) for part in place.path):
+        return f"; expected {_expected(locate(model_class, place.path[:-1]))}"
+    chosen = ""
+    if place.techniques:
+        chosen = next(which for which, technique in place.techniques.items() if technique is place.owner)
+        having = [which for which, technique in place.techniques.items() if name in options_of(technique)]
+        if having:
+            forms = " or ".join(f"{'.'.join(above)}={{type: {which}, {name}: ...}}" for which in having)
+            return f" of {chosen}; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {forms}"
+    close = suggest_for(model_class, [*above, name])
     if close:
         return f"; did you mean {' or '.join(close)}?"
-    return f"; the keys here are {', '.join(siblings_of(model_class, names))}"
+    known = options_of(place.owner) if place.owner else ()
+    return f"; the keys here are {', '.join(known)}" if known else f"; {chosen or 'this'} has no options"
 
 
 def _found(value: Any) -> str:

@@ -16,7 +16,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.representer import SafeRepresenter
 
-Path = tuple[str | int, ...]
+from groupwise.config.schema import Path
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 100

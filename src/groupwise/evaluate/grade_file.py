@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from groupwise.config.messages import explain
-from groupwise.config.yaml_document import Path as KeyPath
+from groupwise.config.schema import Path as KeyPath
 from groupwise.config.yaml_document import YamlError, quoted_text, read_value
 from groupwise.data.rows import Row, kind_of, read_rows, shorten
 from groupwise.errors import UsageError

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
 from groupwise.config import TrainConfig
 from groupwise.config.describe import NAME
+from groupwise.technique import Technique
 
 
 def values_at(config: TrainConfig, key: str) -> dict[str, Any]:
     """The value of an option by its key; of `rewards.functions.NAME.path` that of every function.
 
+    An option that chooses a technique has its name as its value; an option of a technique that is not chosen has none.
     An option of `rewards` stands there once more for every domain in which it differs; of `domains.NAME.rewards`, which
     has many options, there is what the domain states.
     """
@@ -32,9 +32,10 @@ _ABSENT = object()
 
 def _below(value: Any, parts: list[str], path: str) -> Iterator[tuple[str, Any]]:
     if not parts:
-        yield path.removesuffix("."), value
+        name = type(value).model_fields["type"].default if isinstance(value, Technique) else value
+        yield path.removesuffix("."), name
     elif isinstance(value, dict):
         for name in value if parts[0] == NAME else parts[:1]:
             yield from _below(value[name], parts[1:], f"{path}{name}.")
-    elif isinstance(value, BaseModel):
+    elif hasattr(value, parts[0]) or not isinstance(value, Technique):
         yield from _below(getattr(value, parts[0]), parts[1:], f"{path}{parts[0]}.")

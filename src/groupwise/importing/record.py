@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
-from groupwise.config.describe import all_keys, suggest_word
+from groupwise.config.describe import all_keys
 from groupwise.config.messages import explain
-from groupwise.config.yaml_document import Path
+from groupwise.config.schema import Path
+from groupwise.config.suggest import suggest_word
 from groupwise.errors import DataError
 from groupwise.importing.fields import Field, shown
 

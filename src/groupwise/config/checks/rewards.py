@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from groupwise.config import RewardOptions, TrainConfig
 from groupwise.config.checks.table import Table, each_once
-from groupwise.config.describe import suggest_word
+from groupwise.config.suggest import suggest_word
 from groupwise.findings import Finding
 from groupwise.grading.components.language import script_fault
 from groupwise.grading.components.pattern import pattern_fault, pattern_warning
