@@ -4,12 +4,16 @@ Axes: B completions, K components in the order of `component_names`. One run has
 table of options does not use one has zeros in its column.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from groupwise.grading.reward_options import RewardOptions
+from groupwise.lazy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CORRECTNESS, FORMAT, OVERLONG, LENGTH = "correctness", "format", "overlong", "length"
 LANGUAGE, REPETITION = "language", "repetition"
