@@ -2,7 +2,7 @@
 
 
 class GroupwiseError(Exception):
-    """Something that the user can mend; the message says what was found, what was expected and what to do."""
+    """Something that the user can fix; the message says what was found, what was expected and what to do."""
 
     exit_code = 1
 

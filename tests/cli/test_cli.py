@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ from groupwise.errors import DataError
 from groupwise.model import load
 from groupwise.model.load import load_policy, save_model
 from groupwise.track.console import ConsoleReporter, clock
-from tests.support.commands import SMALL, Outcome, bundled_copy, groupwise, start, tree
+from tests.support.commands import SMALL, Outcome, bundled_copy, environment, groupwise, start, tree
 from tests.support.tiny import build
 
 Run = Callable[..., Outcome]
@@ -109,6 +111,40 @@ def test_an_unknown_command_or_option(run: Run) -> None:
     assert run("trian").code == 2
     assert run("train", "--frobnicate").code == 2
     assert run("eval", "bundled", "--samples", "0").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cpu_seconds"),
+    [
+        (["--help"], 1.0),
+        (["--version"], 1.0),
+        (["config", "demo"], 1.0),
+        (["config", "--keys"], 1.0),
+        (["recipes"], 1.0),
+        (["import", "trl", "trl.yaml"], 1.0),
+    ],
+)
+def test_commands_without_a_model_answer_at_once_and_without_torch(
+    arguments: list[str], cpu_seconds: float, tmp_path: Path
+) -> None:
+    (tmp_path / "trl.yaml").write_text("learning_rate: 1.0e-6\n")
+    program = (
+        f"import sys, time; sys.argv = ['groupwise', *{arguments}]\n"
+        "import atexit; from groupwise.cli import main\n"
+        "def report():\n"
+        "    heavy = sorted({'torch', 'transformers'} & set(sys.modules))\n"
+        "    print(time.process_time(), *heavy, file=sys.stderr)\n"
+        "atexit.register(report); main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    seconds, *imported = done.stderr.split()
+    assert imported == []
+    # The bounds are for a quiet machine.
+    assert float(seconds) < 3 * cpu_seconds
 
 
 # Models

@@ -18,14 +18,15 @@ from rich.console import Console
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from groupwise.config.compose import compose_train_config
+from groupwise import __version__
+from groupwise.config.compose import compose_train_config, with_default_recipe
 from groupwise.errors import DataError, UsageError
 from groupwise.rollout.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.track import files
 from groupwise.track.console import ConsoleReporter
 from groupwise.track.run_folder import SCHEMA_VERSION
-from groupwise.train.run import compose_and_start, resume_run, with_default_recipe
+from groupwise.train.run import compose_and_start, resume_run
 from tests.support.commands import SMALL, groupwise, start, tree
 
 UNMEASURED = [*SMALL, "problems.eval_problems=0"]
@@ -524,6 +525,21 @@ def test_a_run_goes_on_only_as_what_it_was(stopped: Path) -> None:
             resume(stopped)
     (stopped / "context.json").write_bytes(before["context.json"])
     assert tree(stopped) == before
+
+
+def test_the_run_of_another_version_says_which_one_reads_it(stopped: Path) -> None:
+    context = json.loads((stopped / "context.json").read_text())
+    assert context.pop("groupwise") == __version__
+    config = (stopped / "config.yaml").read_text()
+    (stopped / "config.yaml").write_text(config.replace("free_fraction", "free_share"))
+    with pytest.raises(
+        UsageError, match=r"free_share is not an option; since 0\.2\.0: rewards.repetition.free_fraction"
+    ):
+        resume(stopped)
+    for stated, version in (({}, "0.1.0"), ({"groupwise": "9.0.0"}, "9.0.0")):
+        (stopped / "context.json").write_text(json.dumps({**context, **stated}))
+        with pytest.raises(DataError, match=f"written by groupwise {version}.* resume it with groupwise {version}$"):
+            resume(stopped)
 
 
 def test_the_threads_are_those_that_the_run_began_with(tmp_path: Path) -> None:

@@ -66,6 +66,15 @@ def list_recipes() -> list[Recipe]:
     return [Recipe(name, _first_comment(_recipe_text(name))) for name in _recipe_names()]
 
 
+def with_default_recipe(arguments: list[str]) -> list[str]:
+    """The arguments behind the recipe `demo`, where they name neither a recipe, nor a file, nor a model.
+
+    The bundled model learns next to nothing at the learning rate that is the default for models of any size.
+    """
+    named = any("=" not in argument or argument.startswith("model.path=") for argument in arguments)
+    return arguments if named else ["demo", *arguments]
+
+
 def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contradictions: bool = True) -> Config:
     whole, errors = Document(), []
     for argument in arguments:

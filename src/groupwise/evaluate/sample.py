@@ -1,10 +1,14 @@
 """`groupwise eval` and `groupwise sample`: a model answers, without training."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rich.console import Console
+
 from groupwise.config import TrainConfig
 from groupwise.data.sources import eval_problems, read_files, usable_files
+from groupwise.errors import UsageError
 from groupwise.evaluate.check_files import PromptCheck, answer_check
 from groupwise.evaluate.measure import measure_all
 from groupwise.grading.grader import Grader
@@ -61,7 +65,9 @@ class Sampled:
 def sample(
     config: TrainConfig, question: str, samples: int, temperature: float, top_p: float, top_k: int
 ) -> list[Sampled]:
-    """Answers of the configured model to one question."""
+    """Answers of the configured model to one question. Raises UsageError for an empty one."""
+    if not question.strip():
+        raise UsageError("the question is empty")
     policy = load_policy(config.model.path, config.model.compute_dtype)
     choose_threads(config.run.threads, policy.model.config.hidden_size)
     check_scoring(policy)
@@ -82,3 +88,12 @@ def sample(
         )
         for completion in completions
     ]
+
+
+def print_answers(answers: Sequence[Sampled]) -> None:
+    """One answer after the other."""
+    console = Console()
+    for number, answer in enumerate(answers, start=1):
+        end = "" if answer.finish_reason == "stop" else ", truncated"
+        console.rule(f"{number}: {answer.tokens} tokens, {answer.mean_logp:.2f} nats per token{end}", align="left")
+        console.print(answer.text, markup=False, highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from groupwise.evaluate.measure import FORCED_GREEDY, FORCED_SAMPLED, GREEDY, SAMPLED
@@ -63,3 +64,12 @@ def measurement_table(measured: dict[str, Any], title: str) -> Table:
 def percent(estimate: dict[str, Any]) -> str:
     """A share with its interval."""
     return f"{100 * estimate['value']:.1f} % [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
+
+
+def print_evaluation(result: dict[str, Any]) -> None:
+    """The measurement as a table, below its remarks."""
+    console = Console()
+    for remark in result["remarks"]:
+        console.print(remark, markup=False, highlight=False, soft_wrap=True)
+    title = f"{result['model']} on {result['problems']} problems; 95 % intervals"
+    console.print(measurement_table(result["measured"], title))

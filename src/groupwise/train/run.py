@@ -27,6 +27,9 @@ from groupwise.train.setup import assemble, prepare
 # is said.
 RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps")
 
+# The version that wrote the runs that do not say which one did.
+SILENT_VERSION = "0.1.0"
+
 
 def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleReporter) -> dict[str, Any] | None:
     """Train from the beginning; the summary, or None if interrupted or only planned (`dry_run`)."""
@@ -41,7 +44,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.write_config(dump_config(config))
-    folder.write_context(prepared.context)
+    folder.write_context({"groupwise": __version__, **prepared.context})
     state = TrainState(entropy_coefficient=config.entropy.coefficient)
     run = assemble(config, prepared, folder, state, reporter)
     return _train_and_finish(run, reporter)
@@ -60,6 +63,8 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
                 f"a resumed run keeps its configuration: '{override}' cannot be changed, only {', '.join(RESUMABLE)}"
             )
     folder = RunFolder.existing(path)
+    context = folder.read_context()
+    _refuse_older_options(folder, context.get("groupwise", SILENT_VERSION))
     config = compose_train_config([str(folder.config), *overrides])
     if folder.summary.is_file() and not overrides:
         summary = folder.read_summary()
@@ -71,7 +76,6 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
             f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
             f"that of a run of {config.run.steps} steps"
         )
-    context = folder.read_context()
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:
         reporter.note(f"passed over a checkpoint: {reason}")
@@ -89,6 +93,19 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     run = assemble(config, prepared, folder, state, reporter)
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
     return _train_and_finish(run, reporter)
+
+
+def _refuse_older_options(folder: RunFolder, version: str) -> None:
+    """Raise DataError for a run of another version of groupwise whose options this one does not read."""
+    if version == __version__:
+        return
+    try:
+        compose_train_config([str(folder.config)])
+    except UsageError:
+        raise DataError(
+            f"the run in '{folder.path}' was written by groupwise {version}, whose options groupwise {__version__} "
+            f"does not read: resume it with groupwise {version}"
+        ) from None
 
 
 def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
@@ -192,15 +209,6 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["sandbox"] == "none":
         console.print("programs of the model ran WITHOUT a sandbox (sandbox.backend=none)", highlight=False)
     console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
-
-
-def with_default_recipe(arguments: list[str]) -> list[str]:
-    """The arguments behind the recipe `demo`, where they name neither a recipe, nor a file, nor a model.
-
-    The bundled model learns next to nothing at the learning rate that is the default for models of any size.
-    """
-    named = any("=" not in argument or argument.startswith("model.path=") for argument in arguments)
-    return arguments if named else ["demo", *arguments]
 
 
 def default_name(arguments: list[str]) -> str:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from torch import nn
 
 from groupwise.config import SftConfig
@@ -18,6 +19,8 @@ from groupwise.model.threads import choose_threads
 from groupwise.track.files import folder_aside
 from groupwise.train.schedule import lr_factor
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
+
+REPORT_EVERY_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,20 @@ class SftResult:
     steps: int
     final_loss: float
     seconds: float
+
+
+def progress_printer(console: Console) -> Callable[[SftProgress], None]:
+    """A report for `run_sft` that prints the first step, the last one, and every REPORT_EVERY_STEPS-th."""
+
+    def report(progress: SftProgress) -> None:
+        if progress.step % REPORT_EVERY_STEPS == 0 or progress.step in (1, progress.steps):
+            console.print(
+                f"step {progress.step}/{progress.steps}  loss {progress.token_loss:.4f} nats per token  "
+                f"grad norm {progress.grad_norm:.3f}  lr {progress.lr:.2e}  {progress.seconds:.0f} s",
+                highlight=False,
+            )
+
+    return report
 
 
 def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResult:

@@ -1,0 +1,32 @@
+"""Arguments that several commands have, and how results are printed."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+ConfigArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE | FILE.yaml | KEY=VALUE]...",
+        help="Recipes, YAML files and overrides; later ones win.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Model = Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.")]
+Problems = Annotated[
+    int | None, typer.Option("--problems", min=1, help="Number of training problems, to count the steps of an epoch.")
+]
+
+
+def print_json(value: Any) -> None:
+    """JSON on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: one example a line."""
+    return "\n\n".join(("Examples:", *lines))

@@ -1,0 +1,46 @@
+"""`groupwise import trl` and `groupwise import verl`."""
+
+from typing import Annotated
+
+import typer
+
+from groupwise.cli.arguments import HELP_NAMES, Json, Problems, examples, print_json
+
+app = typer.Typer(
+    help="Translate a configuration of TRL or verl into one of groupwise, as YAML.",
+    no_args_is_help=True,
+    context_settings=HELP_NAMES,
+)
+
+
+@app.command("trl", epilog=examples("groupwise import trl grpo.yaml --problems 7473 > my.yaml"))
+def import_trl(
+    file: Annotated[str, typer.Argument(help="YAML or JSON with the options of a GRPOConfig.")],
+    processes: Annotated[int, typer.Option(min=1, help="Number of processes of the run.")] = 1,
+    problems: Problems = None,
+    as_json: Json = False,
+) -> None:
+    """Translate a GRPOConfig of TRL."""
+    from groupwise.importing import write
+
+    imported = write.import_trl(file, processes, problems)
+    if as_json:
+        print_json(write.as_data(imported))
+    else:
+        typer.echo(write.as_yaml(imported, f"From TRL: {file}"), nl=False)
+
+
+@app.command("verl", epilog=examples("groupwise import verl run_dapo.sh > my.yaml"))
+def import_verl(
+    file: Annotated[str, typer.Argument(help="YAML, or a script with a.b.c=value overrides.")],
+    problems: Problems = None,
+    as_json: Json = False,
+) -> None:
+    """Translate a configuration of verl."""
+    from groupwise.importing import write
+
+    imported = write.import_verl(file, problems)
+    if as_json:
+        print_json(write.as_data(imported))
+    else:
+        typer.echo(write.as_yaml(imported, f"From verl: {file}"), nl=False)
