@@ -20,8 +20,8 @@ from groupwise.memory.fit import USABLE_SHARE, Needs, fit_micro_batches, needs_o
 from groupwise.memory.free_memory import free_main_bytes
 from groupwise.memory.live_bytes import LiveBytes
 from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
-from groupwise.memory.truncated_model import shrunken
-from groupwise.model.backends.packed_cpu.activation_checkpointing import layers_of
+from groupwise.memory.truncated_model import truncated
+from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
@@ -102,10 +102,10 @@ def test_a_model_of_one_layer_is_measured_whole() -> None:
     assert max(timeline) <= PassMemory(policy, config).bytes(Shape(40, 60, 8)) < 1.3 * max(timeline)
 
 
-def test_a_shrunken_model_is_the_last_layers_on_the_same_weights() -> None:
+def test_a_truncated_model_is_the_last_layers_on_the_same_weights() -> None:
     """Its hidden states are those of a model that was built so; the original stays as it was."""
     policy = fresh("qwen3")
-    small = shrunken(policy, 2, 100)
+    small = truncated(policy, 2, 100)
     assert len(layers_of(policy.backbone)) == policy.model.config.num_hidden_layers == 4
     assert small.model.config.num_hidden_layers == 2
     assert layers_of(small.backbone) == layers_of(policy.backbone)[2:]

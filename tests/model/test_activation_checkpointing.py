@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from groupwise.model.backends.packed_cpu.activation_checkpointing import layers_of, recomputed_layers
+from groupwise.model.backends.activation_checkpointing import checkpointed_layers, layers_of
 from groupwise.model.load import Policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
@@ -31,7 +31,7 @@ def gradient_and_kept(
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        scores = score(policy, pack(groups, CPU), Scoring(0.8, 1000, recompute_layers=recompute))
+        scores = score(policy, pack(groups, CPU), Scoring(0.8, 1000, checkpoint_layers=recompute))
     kept_bytes = sum(kept.values())
     (scores.logps_N * torch.linspace(-1, 1, len(scores.logps_N))).sum().backward()
     return gradients(policy.model), kept_bytes
@@ -68,7 +68,7 @@ def test_the_layers_are_themselves_again_behind_the_context() -> None:
     layers[1].forward = replaced = layers[1].forward
 
     def failing_pass() -> None:
-        with recomputed_layers(model.model, active=True):
+        with checkpointed_layers(model.model, active=True):
             assert all("forward" in vars(layer) for layer in layers)
             raise KeyError
 
@@ -81,5 +81,5 @@ def test_the_layers_are_themselves_again_behind_the_context() -> None:
 
 def test_passes_without_gradient_run_the_layers_once() -> None:
     policy = policy_of(build("olmo2"))
-    with torch.no_grad(), recomputed_layers(policy.backbone, active=True):
+    with torch.no_grad(), checkpointed_layers(policy.backbone, active=True):
         assert not any("forward" in vars(layer) for layer in layers_of(policy.backbone))

@@ -1,4 +1,4 @@
-"""The decoding step that is written by hand: the model's own to rounding where its layers are known, or not used."""
+"""The decoding step that is written by hand: the model's own to rounding where layers are supported, or not used."""
 
 import types
 from typing import Any
@@ -10,9 +10,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer as Original
 
-from groupwise.model.backends.packed_cpu import supported as known
-from groupwise.rollout import cache, decoder
-from groupwise.rollout.cache import KVCache
+from groupwise.model import cache, decoder
+from groupwise.model.backends.supported import is_supported
+from groupwise.model.cache import KVCache
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from tests.rollout.test_engine import recorded, requests, sampling, scored
@@ -44,24 +44,24 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_known_step_is_the_models_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supported_step_is_the_models_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Norms with weights that are not 1, and the same sequences by either pass."""
     model = MODELS[name]()
     for part, weight in model.named_parameters():
         if "norm" in part:
             torch.nn.init.uniform_(weight, 0.5, 1.5)
     policy = policy_of(model, (1, 2))
-    assert known.is_known(policy.model)
+    assert is_supported(policy.backbone)
     by_hand = InProcessEngine(policy, 256).generate(requests(), sampling())
     torch.testing.assert_close(recorded(by_hand), scored(policy, requests(), by_hand, 1.0), atol=2e-5, rtol=0)
-    monkeypatch.setattr(known, "is_known", lambda _: False)
+    monkeypatch.setattr(decoder, "is_supported", lambda _: False)
     by_model = InProcessEngine(policy, 256).generate(requests(), sampling())
     assert [c.ids.tolist() for group in by_hand for c in group] == [c.ids.tolist() for group in by_model for c in group]
     torch.testing.assert_close(recorded(by_hand), recorded(by_model), atol=2e-5, rtol=0)
 
 
 class LlamaDecoderLayer(Original):
-    """Of a known name, with a term of its own."""
+    """Of a supported name, with a term of its own."""
 
     def forward(self, *arguments: Any, **named: Any) -> Tensor:
         hidden: Tensor = super().forward(*arguments, **named)
@@ -105,7 +105,7 @@ def with_layers_left_out(model: PreTrainedModel) -> None:
 def test_a_changed_layer_takes_part(change: Any) -> None:
     policy = policy_of(build("llama"), (1, 2))
     change(policy.model)
-    assert not known.is_known(policy.model)
+    assert not is_supported(policy.backbone)
     answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
     torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)
 
@@ -141,7 +141,7 @@ def test_maps_side_by_side_are_the_maps(name: str, limit: int, change: str, monk
         layer.mlp.gate_proj.register_forward_hook(lambda module, inputs, output: -output)  # noqa: ARG005
     elif change == "one bias less":
         layer.self_attn.k_proj.bias = None
-    assert known.is_known(policy.model)
+    assert is_supported(policy.backbone)
     answers = InProcessEngine(policy, 256).generate(requests(), sampling(max_new_tokens=8))
     torch.testing.assert_close(recorded(answers), scored(policy, requests(), answers, 1.0), atol=2e-5, rtol=0)
 
@@ -158,8 +158,8 @@ def test_a_ring_that_grows_holds_what_it_held(growth: int, rows: int, monkeypatc
     )
 
 
-def test_an_unknown_architecture_decodes_by_its_own_pass() -> None:
-    assert not known.is_known(policy_of(build("olmo2")).model)
+def test_an_unsupported_architecture_decodes_by_its_own_pass() -> None:
+    assert not is_supported(policy_of(build("olmo2")).backbone)
 
 
 def test_two_streams_of_one_engine_do_not_meet() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from groupwise.config import TrainConfig
-from groupwise.model.backends.packed_cpu.in_place import embedded, takes_in_place
+from groupwise.model.backends.in_place import embedded, takes_in_place
 from groupwise.model.load import Policy
 from groupwise.model.packing import pack
 from groupwise.model.score import Scoring, score

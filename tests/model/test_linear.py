@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from groupwise.model.backends.packed_cpu.linear import mapped, normed_maps, normed_mlp
+from groupwise.model.backends.packed_cpu.linear import linear, normed_linears, normed_mlp
 
 EPSILON = 1e-3
 WIDTH, INNER = 6, 5
@@ -49,7 +49,7 @@ def check(ours: Callable[[], Tensor], theirs: Callable[[], Tensor], leaves: list
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_map_is_that_of_torch(bias: bool) -> None:
     x_TD, one = doubles(4, WIDTH, seed=1).requires_grad_(), layer(WIDTH, INNER, bias, 2)
-    check(lambda: mapped(x_TD, one, torch.float64), lambda: one(x_TD), [x_TD, *one.parameters()], 1e-14)
+    check(lambda: linear(x_TD, one, torch.float64), lambda: one(x_TD), [x_TD, *one.parameters()], 1e-14)
 
 
 @pytest.mark.parametrize("biases", [(True, True), (False, False), (True, False)])
@@ -58,7 +58,7 @@ def test_maps_behind_a_norm(biases: tuple[bool, bool]) -> None:
     maps = [layer(WIDTH, INNER + index, bias, 3 + 2 * index) for index, bias in enumerate(biases)]
     leaves = [x_TD, scale_D, *(weight for one in maps for weight in one.parameters())]
     check(
-        lambda: torch.cat(normed_maps(x_TD, scale_D, EPSILON, torch.float64, maps), 1),
+        lambda: torch.cat(normed_linears(x_TD, scale_D, EPSILON, torch.float64, maps), 1),
         lambda: torch.cat([one(norm(x_TD, scale_D)) for one in maps], 1),
         leaves,
         1e-13,
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
     x_TD, scale_D, (gate, up, down) = mlp()
     inputs = (x_TD, scale_D)
     assert torch.autograd.gradcheck(lambda x, s: normed_mlp(x, s, EPSILON, torch.float64, gate, up, down), inputs)
-    assert torch.autograd.gradcheck(lambda x, s: normed_maps(x, s, EPSILON, torch.float64, [gate, up]), inputs)
+    assert torch.autograd.gradcheck(lambda x, s: normed_linears(x, s, EPSILON, torch.float64, [gate, up]), inputs)
 
 
 def test_products_in_bfloat16_are_rounded_as_by_autocast() -> None:
@@ -117,7 +117,7 @@ def test_frozen_weights_get_no_gradient() -> None:
     made_TD = down(functional.silu(gate(normed_TD)) * up(normed_TD))
     torch.testing.assert_close(x_TD.grad, torch.autograd.grad(made_TD.sum(), x_TD)[0], atol=1e-12, rtol=0)
     up.weight.grad = None
-    of_gate_TF, of_up_TF = normed_maps(x_TD.detach(), scale_D, EPSILON, torch.float64, [gate, up])
+    of_gate_TF, of_up_TF = normed_linears(x_TD.detach(), scale_D, EPSILON, torch.float64, [gate, up])
     (of_gate_TF.sum() + of_up_TF.sum()).backward()
     assert gate.weight.grad is None
     assert up.weight.grad is not None

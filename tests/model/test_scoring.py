@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from groupwise.errors import DataError
-from groupwise.model.backends.packed_cpu import attention
+from groupwise.model.backends import attention
 from groupwise.model.backends.packed_cpu.tiles import Tile, tiles_of
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import PackedBatch, SequenceGroup, pack, packed_tokens
@@ -277,7 +277,7 @@ def test_the_check_refuses_a_wrong_mask(monkeypatch: pytest.MonkeyPatch) -> None
     def seeing_all(*arguments: Any) -> list[Tile]:
         return [replace(tile, mask_1TS=torch.zeros_like(tile.mask_1TS)) for tile in tiles_of(*arguments)]
 
-    monkeypatch.setattr("groupwise.model.backends.packed_cpu.attention.tiles_of", seeing_all)
+    monkeypatch.setattr("groupwise.model.backends.attention.tiles_of", seeing_all)
     assert difference_in(refusal(policy_of(build("qwen3")))) > TOLERANCE_NATS
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from groupwise.model.backends.attention import PackedRuns, SharedPromptAttention
 from groupwise.model.backends.packed_cpu import tiles
-from groupwise.model.backends.packed_cpu.attention import PackedRuns, SharedPromptAttention
 from groupwise.model.backends.packed_cpu.tiles import Tile, tile_attention, tiles_of
 
 SCALE = 0.6

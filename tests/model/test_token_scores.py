@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from groupwise.model.backends.packed_cpu import token_scores
-from groupwise.model.backends.packed_cpu.token_scores import TokenScores
+from groupwise.model.backends import token_scores
+from groupwise.model.backends.token_scores import TokenScores
 
 N, VOCABULARY, WIDTH = 13, 29, 8
 
@@ -24,9 +24,9 @@ def case(seed: int, scale: float = 2.0) -> tuple[Tensor, nn.Linear, Tensor, Tens
 
 def reference(hidden_ND: Tensor, weight_VD: Tensor, target_N: Tensor, temperature: float) -> tuple[Tensor, ...]:
     logits_NV = hidden_ND @ weight_VD.T
-    at_heat_NV, at_1_NV = (logits_NV / temperature).log_softmax(-1), logits_NV.log_softmax(-1)
-    entropies = (-(logps_NV.exp() * logps_NV).sum(-1) for logps_NV in (at_heat_NV, at_1_NV))
-    return at_heat_NV[torch.arange(N), target_N], *entropies
+    scaled_NV, at_1_NV = (logits_NV / temperature).log_softmax(-1), logits_NV.log_softmax(-1)
+    entropies = (-(logps_NV.exp() * logps_NV).sum(-1) for logps_NV in (scaled_NV, at_1_NV))
+    return scaled_NV[torch.arange(N), target_N], *entropies
 
 
 def tiles_of(monkeypatch: pytest.MonkeyPatch, columns: int, kept: int) -> None:

@@ -21,12 +21,12 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.evaluate.measure import measure_all
 from groupwise.grading.graded_group import GradedGroup
-from groupwise.model.backends.packed_cpu.token_scores import Rows, Tile
+from groupwise.model.backends.token_scores import Rows, Tile
+from groupwise.model.cache import KVCache
 from groupwise.model.load import Policy, load_policy
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.problem import Problem
 from groupwise.rollout import inprocess
-from groupwise.rollout.cache import KVCache
 from groupwise.track.console import ConsoleReporter
 from groupwise.track.run_folder import RunFolder
 from groupwise.train import loop, setup, update

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from groupwise.config import SftConfig
 from groupwise.config.compose import compose_sft_config
-from groupwise.model.backends.packed_cpu.token_scores import Rows, Tile
+from groupwise.model.backends.token_scores import Rows, Tile
 from groupwise.model.load import load_policy
 from groupwise.model.packing import SequenceGroup
 from groupwise.model.score import score

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from groupwise.completion import Completion
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
-from groupwise.model.score import Kept, Scoring, score
+from groupwise.model.score import SamplingMask, Scoring, score
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
 from groupwise.rollout.sampling import derive_seed, draw, uniforms
@@ -57,13 +57,15 @@ def engine_of(model: PreTrainedModel, batch_sequences: int = 256, max_context_to
     return InProcessEngine(policy_of(model, STOPS, max_context_tokens), batch_sequences)
 
 
-def scored(policy: Policy, asked: Sequence[SampleRequest], answers: list[list[Completion]], heat: float) -> Tensor:
+def scored(
+    policy: Policy, asked: Sequence[SampleRequest], answers: list[list[Completion]], temperature: float
+) -> Tensor:
     groups = [
         SequenceGroup(request.prompt_ids, tuple(completion.ids for completion in group))
         for request, group in zip(asked, answers, strict=True)
     ]
     with torch.no_grad():
-        return packed_scores(policy, groups, heat)[0]
+        return packed_scores(policy, groups, temperature)[0]
 
 
 def recorded(answers: list[list[Completion]]) -> Tensor:
@@ -348,7 +350,7 @@ def test_recorded_sets_are_those_that_were_sampled_from(
         SequenceGroup(request.prompt_ids, tuple(completion.ids for completion in group))
         for request, group in zip(requests(), answers, strict=True)
     ]
-    kept = Kept(
+    kept = SamplingMask(
         torch.from_numpy(np.concatenate([c.kept.ids for c in flat if c.kept is not None])).long(),
         torch.from_numpy(np.concatenate([c.kept.counts_T for c in flat if c.kept is not None])).long(),
     )

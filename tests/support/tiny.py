@@ -24,7 +24,7 @@ from transformers import (
 
 from groupwise.config import PromptOptions
 from groupwise.data.arithmetic import arithmetic_problem
-from groupwise.model.backends.packed_cpu.attention import IMPLEMENTATION
+from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
 from groupwise.model.prompt import PromptRenderer

@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from groupwise import __version__
 from groupwise.config.compose import compose_train_config, with_default_recipe
 from groupwise.errors import DataError, UsageError
-from groupwise.rollout.decoder import Decoder
+from groupwise.model.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.track import files
 from groupwise.track.console import ConsoleReporter

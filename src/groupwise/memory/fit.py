@@ -11,7 +11,7 @@ from groupwise.explain.costs import shown_bytes
 from groupwise.memory.free_memory import free_bytes
 from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
 from groupwise.memory.truncated_model import layer_list
-from groupwise.model.backends.packed_cpu.activation_checkpointing import layers_of
+from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy
 from groupwise.train.ranks import World
 

@@ -15,12 +15,10 @@ import torch
 from groupwise.config import TrainConfig
 from groupwise.config.data import KEPT_LIMIT
 from groupwise.memory.live_bytes import LiveBytes
-from groupwise.memory.truncated_model import head_alone, shrunken
-from groupwise.model.backends.packed_cpu.in_place import takes_in_place
-from groupwise.model.backends.packed_cpu.supported import is_known_backbone
+from groupwise.memory.truncated_model import head_alone, truncated
 from groupwise.model.load import Policy
 from groupwise.model.packing import SequenceGroup, pack
-from groupwise.model.score import Kept, score, streams_vocabulary
+from groupwise.model.score import SamplingMask, backend_of, score
 from groupwise.train.update import scoring_of
 
 # Where the logits are divided, one part after another takes no more than two.
@@ -101,15 +99,11 @@ class PassMemory:
 
     def _wide_gradients(self) -> tuple[int, int]:
         """Bytes of what autograd makes for the weights of head and embedding; none where `.grad` is added to."""
-        head, embedding = self._policy.head, self._policy.model.get_input_embeddings()
+        modules = self._policy.head, self._policy.model.get_input_embeddings()
         scoring = scoring_of(self._config, acts_on_entropy(self._config))
-        streams = streams_vocabulary(head, scoring, self._config.sampling.keep_mask == "replay")
-        own = [FLOAT32 * sum(weight.numel() for weight in module.parameters()) for module in (head, embedding)]
-        direct = [
-            streams and all(map(takes_in_place, head.parameters())),
-            is_known_backbone(self._policy.backbone) and all(map(takes_in_place, embedding.parameters())),
-        ]
-        waiting, of_embedding = (0 if added else size for size, added in zip(own, direct, strict=True))
+        in_place = backend_of(self._policy).in_place(scoring, self._config.sampling.keep_mask == "replay")
+        sizes = (FLOAT32 * sum(weight.numel() for weight in module.parameters()) for module in modules)
+        waiting, of_embedding = (0 if added else size for size, added in zip(sizes, in_place, strict=True))
         return waiting, of_embedding
 
     def _layers_of(self, shape: Shape) -> tuple[float, float, float]:
@@ -118,7 +112,7 @@ class PassMemory:
         whole = replace(whole, groups=max(1, min(int(shape.groups), math.ceil(ENOUGH_TOKENS / whole.tokens))))
         if whole not in self._of_layers:
             chunk_tokens = self._config.batch.logits_chunk_tokens
-            one, two = (shrunken(self._policy, layers, FEW_TOKENS) for layers in (1, min(2, self._layers)))
+            one, two = (truncated(self._policy, layers, FEW_TOKENS) for layers in (1, min(2, self._layers)))
             kept_of_one, _ = run_pass(one, self._config, whole, chunk_tokens, backward=False)
             kept_of_two, timeline = run_pass(two, self._config, whole, chunk_tokens)
             self._of_layers[whole] = (kept_of_two - kept_of_one, kept_of_two, max(timeline))
@@ -158,14 +152,14 @@ def run_pass(
     alive = LiveBytes()
     try:
         with alive:
-            kept = None
+            mask = None
             if config.sampling.keep_mask == "replay":
                 size = min(config.sampling.top_k or KEPT_LIMIT, KEPT_LIMIT, vocabulary)
-                kept = Kept(
+                mask = SamplingMask(
                     torch.arange(size, device=policy.device).repeat(positions),
                     torch.full((positions,), size, device=policy.device),
                 )
-            scores = score(policy, pack(groups, policy.device), scoring, kept)
+            scores = score(policy, pack(groups, policy.device), scoring, mask)
             between = alive.now
             loss = scores.logps_N.sum() + (scores.entropies_N.sum() if scoring.entropy_gradient else 0.0)
             if backward:

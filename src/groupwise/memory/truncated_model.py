@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from groupwise.model.backends.packed_cpu.activation_checkpointing import layers_of
+from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy
 
 
@@ -21,7 +21,7 @@ def layer_list(policy: Policy) -> str | None:
     return None
 
 
-def shrunken(policy: Policy, layers: int, vocabulary: int | None = None) -> Policy:
+def truncated(policy: Policy, layers: int, vocabulary: int | None = None) -> Policy:
     """The policy with its last layers alone, and with the first tokens of its vocabulary. The policy stays as it is."""
     name = layer_list(policy)
     if name is None:

@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
-from groupwise.model.backends.packed_cpu.attention import IMPLEMENTATION
+from groupwise.model.backends.attention import IMPLEMENTATION
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
 # come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
@@ -66,7 +66,7 @@ class Policy:
 
     @property
     def head(self) -> nn.Module:
-        """The map from hidden states to logits."""
+        """The linear layer from hidden states to logits."""
         module: nn.Module = self.model.get_output_embeddings()
         return module
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupwise.model.backends.packed_cpu.attention import PackedRuns, SharedPromptAttention
+from groupwise.model.backends.attention import PackedRuns, SharedPromptAttention
 
 Ids = NDArray[np.int64]
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from groupwise.errors import DataError
-from groupwise.model.backends.packed_cpu.attention import IMPLEMENTATION
+from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
 from groupwise.model.score import Scoring, score

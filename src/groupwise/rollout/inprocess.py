@@ -9,10 +9,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from groupwise.completion import Completion
-from groupwise.model.backends.packed_cpu.attention import Block
+from groupwise.model.backends.attention import Block
+from groupwise.model.cache import KVCache, PrefillAttention
+from groupwise.model.decoder import Decoder
 from groupwise.model.load import Policy
-from groupwise.rollout.cache import KVCache, PrefillAttention
-from groupwise.rollout.decoder import Decoder
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.kept import KeptRecorder
 from groupwise.rollout.queue import Queue

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from groupwise.completion import KeptSets
 from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
-from groupwise.model.score import Kept
+from groupwise.model.score import SamplingMask
 from groupwise.objective.reduction import StepTotals
 from groupwise.train.ranks import World
 
@@ -60,7 +60,7 @@ class MicroBatch:
     old_logps_N: Tensor
     sampler_logps_N: Tensor
     ref_logps_N: Tensor | None
-    kept: Kept | None
+    kept: SamplingMask | None
     policy_mask_N: Tensor | None
     drift_N: Tensor | None
 
@@ -130,7 +130,9 @@ def to_micro_batch(groups: Sequence[TrainGroup], device: torch.device) -> MicroB
         old_logps_N=joined(s.old_logps for s in sequences),
         sampler_logps_N=joined(s.sampler_logps for s in sequences),
         ref_logps_N=stream(lambda s: s.ref_logps),
-        kept=Kept(joined(k.ids for k in kept).long(), joined(k.counts_T for k in kept).long()) if kept else None,
+        kept=SamplingMask(joined(k.ids for k in kept).long(), joined(k.counts_T for k in kept).long())
+        if kept
+        else None,
         policy_mask_N=stream(lambda s: s.policy_mask),
         drift_N=stream(lambda s: s.drift),
     )

@@ -90,7 +90,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
     optimizers = build_optimizers(policy.trainable(), config)
     weights = [weight for _, weight in policy.trainable()]
     recompute = config.activation_checkpointing
-    scoring = Scoring(1.0, config.logits_chunk_tokens, recompute_layers=recompute, in_place=True)
+    scoring = Scoring(1.0, config.logits_chunk_tokens, checkpoint_layers=recompute, in_place=True)
     batches = step_batches(lengths, config.sequences_per_step, config.seed)
     begin = time.perf_counter()
     loss = 0.0

@@ -62,7 +62,7 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
         temperature=config.sampling.temperature,
         chunk_tokens=batch.logits_chunk_tokens,
         entropy_gradient=entropy_gradient,
-        recompute_layers=batch.activation_checkpointing,
+        checkpoint_layers=batch.activation_checkpointing,
         in_place=True,
     )
 

@@ -1,7 +1,7 @@
-"""The pass of the model over packed tokens: its own, or for layers of the Llama kind the same in fewer passes.
+"""The pass over packed tokens for layers of the Llama kind, the same as their own in fewer passes over memory.
 
-For known layers the residual stream, norms, rotary embedding, attention, gated activation and plain linear maps are
-computed here. Whatever replaced a linear map, or was hung onto it, takes part: such maps are called as they are.
+The residual stream, norms, rotary embedding, attention, gated activation and plain linear layers are computed here.
+Whatever replaced a linear layer, or hooks on one, take part: such layers are called as they are.
 
 Axes: T packed tokens, D model width, X heads side by side.
 """
@@ -12,72 +12,68 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from groupwise.model.backends.packed_cpu.activation_checkpointing import recomputed, recomputed_layers
-from groupwise.model.backends.packed_cpu.attention import SharedPromptAttention
+from groupwise.model.backends.activation_checkpointing import checkpointed
+from groupwise.model.backends.attention import SharedPromptAttention
+from groupwise.model.backends.in_place import embedded, takes_in_place
+from groupwise.model.backends.packed import Packed
 from groupwise.model.backends.packed_cpu.fused import rms_norm, rotary, rotary_table, swiglu
-from groupwise.model.backends.packed_cpu.in_place import embedded
-from groupwise.model.backends.packed_cpu.linear import mapped, normed_maps, normed_mlp
-from groupwise.model.backends.packed_cpu.supported import is_known_backbone, is_plain, is_plain_map
+from groupwise.model.backends.packed_cpu.linear import linear, normed_linears, normed_mlp
+from groupwise.model.backends.protocol import InPlace, Scoring
+from groupwise.model.backends.supported import is_plain, is_plain_linear
 from groupwise.model.packing import PackedBatch
 
 
-def hidden_states(
-    backbone: nn.Module, batch: PackedBatch, recompute_layers: bool = False, in_place: bool = False
-) -> Tensor:
-    """Hidden states behind the last norm, (T, D).
+class PackedCpu(Packed):
+    """See `Backend`: the layers of supported models in fewer passes over memory."""
 
-    recompute_layers: of each layer only the input is kept, and the backward pass computes the layer again. in_place:
-    the gradient of the embedding of known layers is added to its `.grad` (see in_place.py).
-    """
-    if is_known_backbone(backbone):
-        return _known(backbone, batch, recompute_layers, in_place)
-    with recomputed_layers(backbone, recompute_layers):
-        hidden_1TD: Tensor = backbone(
-            input_ids=batch.token_ids_1T,
-            position_ids=batch.position_ids_1T,
-            use_cache=False,
-            plan=batch.attention,
-        ).last_hidden_state
-    return hidden_1TD[0]
+    def hidden_states(self, batch: PackedBatch, scoring: Scoring) -> Tensor:
+        """Hidden states behind the last norm, (T, D)."""
+        backbone: Any = self.policy.backbone
+        hidden_TD = embedded(backbone.embed_tokens, batch.token_ids_1T[0], scoring.in_place)
+        cosine_1TD, sine_1TD = backbone.rotary_emb(hidden_TD, position_ids=batch.position_ids_1T)
+        table = rotary_table(cosine_1TD[0], sine_1TD[0], backbone.config.num_attention_heads)
+        checkpointing = scoring.checkpoint_layers and torch.is_grad_enabled()
+        for layer in backbone.layers:
+            arguments = (layer, hidden_TD, table, batch.attention)
+            hidden_TD = checkpointed(_layer, *arguments) if checkpointing else _layer(*arguments)
+        return _norm(backbone.norm, hidden_TD, torch.promote_types(hidden_TD.dtype, torch.float32))
 
-
-def _known(backbone: Any, batch: PackedBatch, recompute_layers: bool, in_place: bool) -> Tensor:
-    hidden_TD = embedded(backbone.embed_tokens, batch.token_ids_1T[0], in_place)
-    cosine_1TD, sine_1TD = backbone.rotary_emb(hidden_TD, position_ids=batch.position_ids_1T)
-    table = rotary_table(cosine_1TD[0], sine_1TD[0], backbone.config.num_attention_heads)
-    recomputing = recompute_layers and torch.is_grad_enabled()
-    for layer in backbone.layers:
-        arguments = (layer, hidden_TD, table, batch.attention)
-        hidden_TD = recomputed(_layer, *arguments) if recomputing else _layer(*arguments)
-    return _norm(backbone.norm, hidden_TD, torch.promote_types(hidden_TD.dtype, torch.float32))
+    def in_place(self, scoring: Scoring, masked: bool) -> InPlace:
+        """See `Backend`."""
+        embedding = self.policy.model.get_input_embeddings()
+        head = super().in_place(scoring, masked).head
+        return InPlace(head, all(map(takes_in_place, embedding.parameters())))
 
 
 def _layer(layer: Any, hidden_TD: Tensor, table: tuple[Tensor, Tensor], plan: SharedPromptAttention) -> Tensor:
     attention = layer.self_attn
     width, dtype = attention.head_dim, _product_dtype(hidden_TD)
-    maps = (attention.q_proj, attention.k_proj, attention.v_proj)
-    query_TX, key_TX, value_TX = _normed_maps(layer.input_layernorm, hidden_TD, maps, dtype)
+    linears = (attention.q_proj, attention.k_proj, attention.v_proj)
+    query_TX, key_TX, value_TX = _normed_linears(layer.input_layernorm, hidden_TD, linears, dtype)
     if hasattr(attention, "q_norm"):
         query_TX, key_TX = _head_norm(attention.q_norm, query_TX), _head_norm(attention.k_norm, key_TX)
     query_TX, key_TX = rotary(query_TX, *table, width), rotary(key_TX, *table, width)
     query, key, value = (rows.view(len(rows), -1, width) for rows in (query_TX, key_TX, value_TX))
     attended_TX = plan.attend_rows(query, key, value, attention.scaling).flatten(1)
     out = attention.o_proj
-    hidden_TD = hidden_TD + (mapped(attended_TX, out, dtype) if is_plain_map(out) else out(attended_TX))
+    hidden_TD = hidden_TD + (linear(attended_TX, out, dtype) if is_plain_linear(out) else out(attended_TX))
     return hidden_TD + _normed_mlp(layer.post_attention_layernorm, hidden_TD, layer.mlp, dtype)
 
 
-def _normed_maps(norm: Any, hidden_TD: Tensor, maps: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    if all(map(is_plain_map, maps)):
-        return normed_maps(hidden_TD, norm.weight, norm.variance_epsilon, dtype, cast("Sequence[nn.Linear]", maps))
+def _normed_linears(
+    norm: Any, hidden_TD: Tensor, linears: Sequence[nn.Module], dtype: torch.dtype
+) -> tuple[Tensor, ...]:
+    if all(map(is_plain_linear, linears)):
+        plain = cast("Sequence[nn.Linear]", linears)
+        return normed_linears(hidden_TD, norm.weight, norm.variance_epsilon, dtype, plain)
     normed_TD = _norm(norm, hidden_TD, dtype)
-    return tuple(module(normed_TD) for module in maps)
+    return tuple(module(normed_TD) for module in linears)
 
 
 def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> Tensor:
     gated = is_plain(mlp, "MLP") and mlp.config.hidden_act in ("silu", "swish")
-    if gated and all(is_plain_map(part) and part.bias is None for part in (mlp.gate_proj, mlp.up_proj, mlp.down_proj)):
-        parts = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+    parts = (mlp.gate_proj, mlp.up_proj, mlp.down_proj) if gated else ()
+    if gated and all(is_plain_linear(part) and part.bias is None for part in parts):
         return normed_mlp(hidden_TD, norm.weight, norm.variance_epsilon, dtype, *parts)
     normed_TD = _norm(norm, hidden_TD, dtype)
     made_TD: Tensor
@@ -89,7 +85,7 @@ def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> T
 
 
 def _product_dtype(hidden_TD: Tensor) -> torch.dtype:
-    """What linear maps are computed in: inputs in this type are not converted once more by each of them."""
+    """What linear layers are computed in: inputs in this type are not converted once more by each of them."""
     device = hidden_TD.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_TD.dtype
 

@@ -1,10 +1,10 @@
-"""Linear maps with what stands in front of them, as single steps of autograd that keep little for the backward pass.
+"""Linear layers with the norm in front of them, as single steps of autograd that keep little for the backward pass.
 
-A norm keeps its input alone and is computed again, so that what the maps behind it read is not kept; nor is the
+A norm keeps its input alone and is computed again, so that what the layers behind it read is not kept; nor is the
 product of gate and activation. Weights that are multiplied in a reduced precision are rounded anew in each pass:
 autograd would keep a rounded copy of each.
 
-Axes: T tokens, D model width, X outputs of a map, F width of the MLP.
+Axes: T tokens, D model width, X outputs of a linear layer, F width of the MLP.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from torch.nn.functional import silu
 from groupwise.model.backends.packed_cpu.fused import normed, normed_backward, silu_backward
 
 
-class _Map(torch.autograd.Function):
+class _Linear(torch.autograd.Function):
     """x Wᵀ + b."""
 
     @staticmethod
@@ -25,7 +25,7 @@ class _Map(torch.autograd.Function):
         ctx.of_input = input_TD.dtype
         input_TD = input_TD.to(dtype)
         ctx.save_for_backward(input_TD, weight_XD)
-        return _mapped(input_TD, weight_XD, bias_X)
+        return _product(input_TD, weight_XD, bias_X)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -34,8 +34,8 @@ class _Map(torch.autograd.Function):
         return grad_TD, *_of_weights(grads[0], input_TD, weight_XD, ctx.needs_input_grad[1:3]), None
 
 
-class _NormedMaps(torch.autograd.Function):
-    """Several maps of one normed input; arguments behind the four of the norm: weight and bias of each."""
+class _NormedLinears(torch.autograd.Function):
+    """Several linear layers of one normed input; arguments behind the four of the norm: weight and bias of each."""
 
     @staticmethod
     def forward(
@@ -46,7 +46,7 @@ class _NormedMaps(torch.autograd.Function):
         ctx.dtype = dtype
         ctx.save_for_backward(input_TD, scale_D, inverse_T1, *weights)
         normed_TD = normed_TD.to(dtype)
-        return tuple(_mapped(normed_TD, *pair) for pair in zip(weights, biases, strict=True))
+        return tuple(_product(normed_TD, *pair) for pair in zip(weights, biases, strict=True))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -80,9 +80,9 @@ class _NormedMLP(torch.autograd.Function):
     ) -> Tensor:
         normed_TD, inverse_T1 = normed(input_TD, scale_D, epsilon)
         normed_TD = normed_TD.to(dtype)
-        gate_TF, up_TF = (_mapped(normed_TD, weight_FD, None) for weight_FD in (gate_FD, up_FD))
+        gate_TF, up_TF = (_product(normed_TD, weight_FD, None) for weight_FD in (gate_FD, up_FD))
         ctx.save_for_backward(input_TD, scale_D, inverse_T1, gate_TF, up_TF, gate_FD, up_FD, down_DF)
-        return _mapped(silu(gate_TF).mul_(up_TF), down_DF, None)
+        return _product(silu(gate_TF).mul_(up_TF), down_DF, None)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -104,18 +104,18 @@ class _NormedMLP(torch.autograd.Function):
         return *normed_backward(grad_TD, input_TD, scale_D, inverse_T1, needed[:2]), None, None, of_gate, of_up, of_down
 
 
-def mapped(input_TD: Tensor, layer: nn.Linear, dtype: torch.dtype) -> Tensor:
-    """A map of inputs that are not kept in another precision than that of the product, `dtype`."""
-    output_TX: Tensor = _Map.apply(input_TD, layer.weight, layer.bias, dtype)
+def linear(input_TD: Tensor, layer: nn.Linear, dtype: torch.dtype) -> Tensor:
+    """A linear layer whose inputs are not kept in another precision than that of the product, `dtype`."""
+    output_TX: Tensor = _Linear.apply(input_TD, layer.weight, layer.bias, dtype)
     return output_TX
 
 
-def normed_maps(
+def normed_linears(
     input_TD: Tensor, scale_D: Tensor, epsilon: float, dtype: torch.dtype, layers: Sequence[nn.Linear]
 ) -> tuple[Tensor, ...]:
-    """Maps of one input behind its root-mean-square norm, with products in `dtype`."""
+    """Linear layers of one input behind its root-mean-square norm, with products in `dtype`."""
     weights = [weight for layer in layers for weight in (layer.weight, layer.bias)]
-    outputs: tuple[Tensor, ...] = _NormedMaps.apply(input_TD, scale_D, epsilon, dtype, *weights)
+    outputs: tuple[Tensor, ...] = _NormedLinears.apply(input_TD, scale_D, epsilon, dtype, *weights)
     return outputs
 
 
@@ -133,7 +133,7 @@ def normed_mlp(
     return output_TD
 
 
-def _mapped(input_TD: Tensor, weight_XD: Tensor, bias_X: Tensor | None) -> Tensor:
+def _product(input_TD: Tensor, weight_XD: Tensor, bias_X: Tensor | None) -> Tensor:
     dtype = input_TD.dtype
     bias_X = None if bias_X is None else bias_X.to(dtype)
     return nn.functional.linear(input_TD, weight_XD.to(dtype), bias_X)
@@ -142,13 +142,13 @@ def _mapped(input_TD: Tensor, weight_XD: Tensor, bias_X: Tensor | None) -> Tenso
 def _of_weights(
     grad_TX: Tensor, input_TD: Tensor, weight_XD: Tensor, needed: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of a map's weight and bias."""
+    """The gradients of a linear layer's weight and bias."""
     of_weight = (grad_TX.T @ input_TD).to(weight_XD.dtype) if needed[0] else None
     return of_weight, grad_TX.sum(0).to(weight_XD.dtype) if needed[1] else None
 
 
 def _summed(grads: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
-    """The gradient of what several maps read, in float32 or wider: the norm in front of them goes on in that."""
+    """The gradient of the input of several linear layers, in float32 or wider, which the norm before them needs."""
     parts = (grad_TX @ weight_XD.to(grad_TX.dtype) for grad_TX, weight_XD in zip(grads, weights, strict=True))
     first_TD = next(parts)
     total_TD = first_TD.to(torch.promote_types(first_TD.dtype, torch.float32))

@@ -3,24 +3,17 @@
 from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel
 
 # What the classes of such models in transformers are called, by the name of their module.
-KNOWN_MODELS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+SUPPORTED_MODELS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 
 
-def is_known(model: PreTrainedModel) -> bool:
+def is_supported(backbone: Any) -> bool:
     """Whether every module whose own forward pass would be passed over is one of transformers' plain Llama kind.
 
     These are the backbone, its layers, their attention, and the norms. A subclass, a hook, or a forward of the
-    module's own may compute anything, and makes the model unknown.
+    module's own may compute anything, and is not supported.
     """
-    backbone: Any = getattr(model, model.base_model_prefix)
-    return is_known_backbone(backbone)
-
-
-def is_known_backbone(backbone: Any) -> bool:
-    """The same of the model without its head."""
     if not is_plain(backbone, "Model"):
         return False
     layers = list(backbone.layers)
@@ -38,19 +31,20 @@ def is_known_backbone(backbone: Any) -> bool:
 
 
 def is_plain(part: nn.Module, kind: str) -> bool:
-    """Whether the module is exactly the known models' class of this kind, and nothing was hung onto it."""
+    """Whether the module is exactly the supported models' class of this kind, without hooks."""
     names = {
-        (f"transformers.models.{folder}.modeling_{folder}", prefix + kind) for folder, prefix in KNOWN_MODELS.items()
+        (f"transformers.models.{folder}.modeling_{folder}", prefix + kind)
+        for folder, prefix in SUPPORTED_MODELS.items()
     }
     return (type(part).__module__, type(part).__qualname__) in names and is_bare(part)
 
 
-def is_plain_map(part: nn.Module) -> bool:
-    """Whether the module is a linear map of torch with weights as torch keeps them, and nothing was hung onto it."""
+def is_plain_linear(part: nn.Module) -> bool:
+    """Whether the module is a linear layer of torch with weights as torch keeps them, without hooks."""
     return type(part) is nn.Linear and type(part.weight) is nn.Parameter and is_bare(part)
 
 
 def is_bare(part: nn.Module) -> bool:
-    """Whether nothing was hung onto the module: no hook, no forward of its own."""
+    """Whether the module has no hooks, and the forward of its class."""
     hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
     return not any(hooks) and "forward" not in vars(part)

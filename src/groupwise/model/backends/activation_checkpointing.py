@@ -5,6 +5,7 @@ Of each layer only its input is kept, for the price of one more forward pass (Ch
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,13 +14,13 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 
-def recomputed(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def checkpointed(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Call `function` and keep nothing of it but its arguments. It draws no random numbers."""
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False, **named)
 
 
 @contextmanager
-def recomputed_layers(backbone: nn.Module, active: bool) -> Iterator[None]:
+def checkpointed_layers(backbone: nn.Module, active: bool) -> Iterator[None]:
     """Forward passes inside of this context keep only the inputs of the model's layers, where `active`.
 
     transformers recomputes layers in training mode alone, which would switch dropout on. The layers are themselves
@@ -28,7 +29,7 @@ def recomputed_layers(backbone: nn.Module, active: bool) -> Iterator[None]:
     wrapped = layers_of(backbone) if active and torch.is_grad_enabled() else []
     own = [vars(layer).get("forward") for layer in wrapped]
     for layer in wrapped:
-        layer.forward = _recomputing(layer.forward)
+        layer.forward = partial(checkpointed, layer.forward)
     try:
         yield
     finally:
@@ -42,10 +43,3 @@ def recomputed_layers(backbone: nn.Module, active: bool) -> Iterator[None]:
 def layers_of(backbone: nn.Module) -> list[Any]:
     """The layers that transformers can recompute, in order; none for an architecture that marks none."""
     return [module for module in backbone.modules() if isinstance(module, GradientCheckpointingLayer)]
-
-
-def _recomputing(forward: Callable[..., Any]) -> Callable[..., Any]:
-    def recomputing(*arguments: Any, **named: Any) -> Any:
-        return recomputed(forward, *arguments, **named)
-
-    return recomputing

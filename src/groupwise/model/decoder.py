@@ -1,8 +1,8 @@
-"""The passes of a model that samples: its own, or the step of one token in fewer calls where its layers are known.
+"""The passes of a model that samples: its own, or the step of one token in fewer calls where its layers are supported.
 
 A step of a small batch is bound by calls, not by arithmetic, and a Hugging Face layer makes many of them. For layers
-of the Llama kind the norms, the rotary embedding and the residual stream are done here. Linear maps that were replaced
-or have hooks stay calls of the model's own modules, so that whatever replaced them takes part.
+of the Llama kind the norms, the rotary embedding and the residual stream are done here. Linear layers that were
+replaced or have hooks stay calls of the model's own modules, so that whatever replaced them takes part.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm
 from transformers import PreTrainedModel
 
-from groupwise.model.backends.packed_cpu import supported as known
-from groupwise.rollout.cache import DecodeAttention, KVCache, PrefillAttention
+from groupwise.model.backends.supported import is_bare, is_plain, is_supported
+from groupwise.model.cache import DecodeAttention, KVCache, PrefillAttention
 
-# Weights of maps that share their input are copied side by side, one product instead of two or three, where all of
-# them together take no more bytes than this. In larger models the products outweigh the calls.
+# Weights of linear layers that share their input are copied side by side, one product instead of two or three, where
+# all of them together take no more bytes than this. In larger models the products outweigh the calls.
 JOINED_BYTES = 64 * 2**20
 
-Map = Callable[[Tensor], Tensor]
+Linear = Callable[[Tensor], Tensor]
 
 
 class Decoder:
@@ -29,7 +29,7 @@ class Decoder:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._backbone: Any = getattr(model, model.base_model_prefix)
-        self._layers = _joined_maps(self._backbone.layers) if known.is_known(model) else None
+        self._layers = _joined_linears(self._backbone.layers) if is_supported(self._backbone) else None
 
     def prefill(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention) -> Tensor:
         """Hidden states of packed prompts, (T, D)."""
@@ -61,7 +61,7 @@ class Decoder:
 
 
 def _rotated(attention: Any, heads_AXD: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values from what the three maps made, side by side."""
+    """Queries, keys and values from what the three linear layers made, side by side."""
     key_heads = heads_AXD.shape[1] // (attention.num_key_value_groups + 2)
     heads = heads_AXD.shape[1] - 2 * key_heads
     turning_AXD, value_AKD = heads_AXD[:, :-key_heads], heads_AXD[:, -key_heads:]
@@ -78,11 +78,11 @@ def _norm(norm: Any, values: Tensor) -> Tensor:
     return rms_norm(values, norm.weight.shape, norm.weight, norm.variance_epsilon)
 
 
-def _joined_maps(layers: Sequence[Any]) -> list[tuple[Map, Map]]:
+def _joined_linears(layers: Sequence[Any]) -> list[tuple[Linear, Linear]]:
     """For every layer what makes its queries, keys and values, side by side, and its MLP."""
     inputs = [[layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj] for layer in layers]
-    gates = [[layer.mlp.gate_proj, layer.mlp.up_proj] if known.is_plain(layer.mlp, "MLP") else [] for layer in layers]
-    weights = [weight for maps in inputs + gates for part in maps for weight in part.parameters()]
+    gates = [[layer.mlp.gate_proj, layer.mlp.up_proj] if is_plain(layer.mlp, "MLP") else [] for layer in layers]
+    weights = [weight for linears in inputs + gates for part in linears for weight in part.parameters()]
     small = sum(weight.numel() * weight.element_size() for weight in weights) <= JOINED_BYTES
     return [
         (_side_by_side(own, small), partial(_gated, layer.mlp, _side_by_side(gate, small) if gate else None))
@@ -90,7 +90,7 @@ def _joined_maps(layers: Sequence[Any]) -> list[tuple[Map, Map]]:
     ]
 
 
-def _gated(mlp: Any, gate_and_up: Map | None, hidden_AD: Tensor) -> Tensor:
+def _gated(mlp: Any, gate_and_up: Linear | None, hidden_AD: Tensor) -> Tensor:
     if gate_and_up is None:
         projected_1AD: Tensor = mlp(hidden_AD.unsqueeze(0))
         return projected_1AD[0]
@@ -99,11 +99,11 @@ def _gated(mlp: Any, gate_and_up: Map | None, hidden_AD: Tensor) -> Tensor:
     return projected_AD
 
 
-def _side_by_side(maps: Sequence[nn.Module], joined: bool) -> Map:
-    """The outputs of maps with the same input, along the last axis."""
-    linears = [part for part in maps if type(part) is nn.Linear and known.is_bare(part)]
+def _side_by_side(parts: Sequence[nn.Module], joined: bool) -> Linear:
+    """The outputs of linear layers with the same input, along the last axis."""
+    linears = [part for part in parts if type(part) is nn.Linear and is_bare(part)]
     weights: list[Tensor] = [part.weight for part in linears]
     biases: list[Tensor] = [part.bias for part in linears if part.bias is not None]
-    if joined and len(linears) == len(maps) and len(biases) in (0, len(maps)):
+    if joined and len(linears) == len(parts) and len(biases) in (0, len(parts)):
         return partial(linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)
-    return lambda hidden_AD: torch.cat([part(hidden_AD) for part in maps], dim=-1)
+    return lambda hidden_AD: torch.cat([part(hidden_AD) for part in parts], dim=-1)

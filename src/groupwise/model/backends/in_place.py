@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from groupwise.model.backends.packed_cpu.supported import is_bare
+from groupwise.model.backends.supported import is_bare
 
 
 def takes_in_place(weight: Tensor) -> bool:

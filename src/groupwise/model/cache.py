@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, baddbmm
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from groupwise.model.backends.packed_cpu.attention import Block
+from groupwise.model.backends.attention import Block
 
 # Columns that the ring grows by, at least, until it has all of them. Products over a part of a buffer cost two to four
 # times as much as over a whole one, so that all columns there are take part, and those that nobody sees are lost.

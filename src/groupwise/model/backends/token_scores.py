@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from groupwise.model.backends.packed_cpu.in_place import gradient
+from groupwise.model.backends.in_place import gradient
 
 # The exponentials of so many tiles wait for the backward pass, which computes those of the others again.
 KEPT_TILES = 8
