@@ -210,7 +210,8 @@ def _validate(
             wrong_keys |= _meant_keys(model_class, detail)
         if any(detail["type"] == "missing" for detail in details):
             return None, errors
-        tree = _without(tree, [_whole_option(model_class, detail) for detail in details])
+        for detail in details:
+            _remove(tree, _whole_option(model_class, detail))
     wrong_keys |= {f"domains.{name}.{key}" for key in wrong_keys for name in tree.get("domains", ())}
     if refuse_contradictions:
         errors += _contradictions(config, positions, wrong_keys)
@@ -258,13 +259,7 @@ def _whole_option(model_class: type[BaseModel], detail: ErrorDetails) -> KeyPath
     return path
 
 
-def _without(tree: dict[str, Any], paths: list[KeyPath]) -> dict[str, Any]:
-    """The tree without the values at these paths."""
-    kept = {}
-    for key, value in tree.items():
-        below = [path[1:] for path in paths if path[0] == key]
-        if below and all(below) and isinstance(value, dict):
-            kept[key] = _without(value, below)
-        elif not below:
-            kept[key] = value
-    return kept
+def _remove(tree: Any, path: KeyPath) -> None:
+    for part in path[:-1]:
+        tree = tree.get(part, {})
+    tree.pop(path[-1], None)

@@ -71,19 +71,13 @@ def read_document(text: str, name: str) -> Document:
 
 def read_value(text: str, name: str) -> Any:
     """Read one value, as it stands behind the `=` of an override. Raises YamlError as `read_document` does."""
-    try:
-        return _Reader(text, "").root()
-    except YamlError as error:
-        # There is only one line, so its number would say nothing.
-        raise YamlError([f"{name}: {message.partition(': ')[2]}" for message in error.messages]) from None
+    return _Reader(text, name, numbers_lines=False).root()
 
 
 def quoted_text(text: str) -> str | None:
     """The text inside, where all of `text` is one quoted YAML scalar; otherwise None."""
-    if text[:1] not in ("'", '"'):
-        return None
     try:
-        value = _Reader(text, "").root()
+        value = read_value(text, "") if text.startswith(("'", '"')) else None
     except YamlError:
         return None
     return value if isinstance(value, str) else None
@@ -124,10 +118,11 @@ _Representer.add_representer(float, _Representer.number)
 class _Reader:
     """Turns the events of a text into values, and keeps where each stood and what was wrong with it."""
 
-    def __init__(self, text: str, name: str) -> None:
-        self.name = name
+    def __init__(self, text: str, name: str, numbers_lines: bool = True) -> None:
         self.positions: dict[Path, str] = {}
-        self.first_place = f"{name}:1"
+        self.first_place = ""
+        self._name = name
+        self._numbers_lines = numbers_lines
         self._messages: list[str] = []
         self._events = self._parse(text)
 
@@ -153,17 +148,20 @@ class _Reader:
                     raise YamlError([f"{self._place(event)}: aliases (*{event.anchor}) are not supported"])
                 if isinstance(event, NodeEvent | CollectionEndEvent):
                     yield event
+            return
         except MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            line = error.problem_mark.line if error.problem_mark else 0
             reason = ", ".join(part for part in (error.context, error.problem) if part)
-            raise YamlError([f"{self.name}:{line}: not valid YAML: {reason}"]) from None
         except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
+            line = text.count("\n", 0, error.position)
             reason = f"character U+{ord(text[error.position]):04X} is not allowed"
-            raise YamlError([f"{self.name}:{line}: not valid YAML: {reason}"]) from None
+        raise YamlError([f"{self._line(line)}: not valid YAML: {reason}"])
 
     def _place(self, event: Event) -> str:
-        return f"{self.name}:{event.start_mark.line + 1}"
+        return self._line(event.start_mark.line)
+
+    def _line(self, index: int) -> str:
+        return f"{self._name}:{index + 1}" if self._numbers_lines else self._name
 
     def _value(self, event: Any, path: Path) -> Any:
         if len(path) > _DEEPEST:
