@@ -198,7 +198,7 @@ def test_up_to_one_in_a_hundred_rows_may_be_unusable() -> None:
     with pytest.raises(DataError) as caught:
         refuse(worse)
     assert str(caught.value) == (
-        "f: 1 of 99 rows (1.0 %) cannot be used, and more than 1 % are refused; mend or remove them:\n- f:1: broken"
+        "f: 1 of 99 rows (1.0 %) cannot be used, and more than 1 % are refused; fix or remove them:\n- f:1: broken"
     )
 
 

@@ -414,7 +414,7 @@ def test_ctrl_c_ends_the_process_with_130(reference: Path, tmp_path: Path) -> No
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "go on with: groupwise train --resume run" in rest
+    assert "resume it with: groupwise train --resume run" in rest
     assert_nothing_half_written(run)
     resume(run)
     assert_same_run(run, reference)

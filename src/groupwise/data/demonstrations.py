@@ -1,4 +1,4 @@
-"""Demonstrations by a careless pupil, whose habits the bundled model learns and reinforcement learning has to mend.
+"""Demonstrations by a careless pupil, whose habits the bundled model learns and reinforcement learning has to fix.
 
 The pupil often guesses without thinking. Where it thinks, it may take the wrong way, forget a carry or a borrow, or
 stop half way. What follows a slip is worked out from the wrong number, as a pupil would.

@@ -60,7 +60,7 @@ class Report:
             shorter = any(fault.kind == "prompt" for fault in self.faults)
             return (
                 f"{self.path}: {len(self.faults)} of {self.rows} rows ({100 * self.unusable_share:.1f} %) cannot be "
-                f"used, and more than {100 * MOST_UNUSABLE:g} % are refused; mend or remove them"
+                f"used, and more than {100 * MOST_UNUSABLE:g} % are refused; fix or remove them"
                 + (", or lower sampling.max_new_tokens" if shorter else "")
             )
         return ""

@@ -53,8 +53,8 @@ class RunFolder:
         """Raises UsageError if `path` exists and is not an empty folder."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
-                f"'{path}' exists already and is not overwritten: choose another run.output, remove it, or go on with "
-                f"it by `groupwise train --resume {path}`"
+                f"'{path}' exists already and is not overwritten: choose another run.output, remove it, or "
+                f"resume it: `groupwise train --resume {path}`"
             )
 
     @staticmethod
@@ -140,7 +140,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"'{path}' cannot be read, so that the run cannot go on: {error}") from error
+        raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: {error}") from error
     return value
 
 

@@ -100,8 +100,8 @@ def train(run: Run) -> bool:
         except GradingError as error:
             checkpoint(run)
             raise GradingError(
-                f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Mend the cause, and go on "
-                f"with: groupwise train --resume {run.folder.path}"
+                f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
+                f"groupwise train --resume {run.folder.path}"
             ) from error
     return True
 

@@ -51,7 +51,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
 
 
 def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> dict[str, Any] | None:
-    """Go on from the newest sound checkpoint; the summary, or None if interrupted.
+    """Resume from the newest sound checkpoint; the summary, or None if interrupted.
 
     Raises:
         UsageError: for an override that would change what a step computes.
@@ -69,7 +69,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     if folder.summary.is_file() and not overrides:
         summary = folder.read_summary()
         if summary["steps"] >= config.run.steps:
-            reporter.note(f"the run in '{path}' is complete; raise run.steps to go on")
+            reporter.note(f"the run in '{path}' is complete; raise run.steps to train further")
             return summary
     if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
         reporter.note(
@@ -82,7 +82,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     prepared = prepare(config, reporter, context["threads"], context.get("micro_batch_tokens"))
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
-            raise DataError(f"{what} changed since the run in '{path}' began: it cannot go on as the same run")
+            raise DataError(f"{what} changed since the run in '{path}' began: it cannot be resumed")
     if prepared.context["torch"] != context["torch"]:
         reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
     state = TrainState(entropy_coefficient=config.entropy.coefficient)
@@ -123,7 +123,7 @@ def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
         reporter.end()
     if not complete:
         reporter.note(
-            f"stopped after step {run.state.step} of {run.config.run.steps}; go on with: "
+            f"stopped after step {run.state.step} of {run.config.run.steps}; resume it with: "
             f"groupwise train --resume {run.folder.path}"
         )
         return None
