@@ -1,5 +1,7 @@
 """What is wrong between options, as data."""
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,3 +34,9 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     return "''" if value == "" else str(value)
+
+
+def suggest_word(unknown: str, words: Sequence[str]) -> str:
+    """`; did you mean WORD?`, or nothing where no word is close."""
+    close = difflib.get_close_matches(unknown, words, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

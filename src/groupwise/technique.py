@@ -65,7 +65,9 @@ class Technique(Options):
     def _name_alone(self, handler: SerializerFunctionWrapHandler) -> Any:
         """A technique without options is written as its name."""
         tree = handler(self)
-        return tree["type"] if tree.keys() == {"type"} else tree
+        if tree.keys() == {"type"}:
+            return tree["type"]
+        return {key: tree[key] for key in sorted(tree, key=lambda key: key != "type")}
 
 
 def by_name(default: type[Technique]) -> BeforeValidator:
@@ -79,3 +81,8 @@ def by_name(default: type[Technique]) -> BeforeValidator:
         return value
 
     return BeforeValidator(named)
+
+
+def number(value: float) -> str:
+    """A number as one writes it by hand, for equations: 0.0001, 1.28, 11."""
+    return f"{value:.6g}"

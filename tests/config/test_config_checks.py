@@ -48,7 +48,7 @@ ERRORS = [
     (
         build(rewards={"correctness": {"weight": 0}}),
         "rewards.correctness.weight",
-        ["nothing is paid", "rewards.format.weight=0"],
+        ["nothing is rewarded", "rewards.format.weight=0"],
     ),
     (
         build(active_sampling={"refill": False, "max_prompts_per_step_factor": 2}),
@@ -342,7 +342,7 @@ WARNINGS = [
     (
         build(advantage={"estimator": "gdpo"}, active_sampling={"filter": "any_component"}),
         "advantage.estimator",
-        ["correctness as the only paid reward", "scale=group_std"],
+        ["correctness as the only reward with a weight", "scale=group_std"],
     ),
     (build(advantage={"baseline": "none"}), "active_sampling.filter", ["does have a gradient", "filter=none"]),
     (

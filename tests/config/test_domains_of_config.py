@@ -15,7 +15,8 @@ from groupwise.config.merge import differences, merged
 from groupwise.config.yaml_document import read_document
 from groupwise.errors import UsageError
 from groupwise.explain.rewards import domain_lines, domain_table
-from groupwise.grading.reward_options import FormatOptions, FunctionOptions
+from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
+from groupwise.grading.reward_options import FunctionOptions
 
 
 def build(**sections: Any) -> TrainConfig:
@@ -31,7 +32,7 @@ def error_of(*arguments: str) -> str:
 # Domains
 
 CODE = {
-    "rewards": {"format": {"weight": 0.2, "form": "think_answer"}, "functions": {"brevity": {"path": "m:f"}}},
+    "rewards": {"format": {"weight": 0.2, "type": "think_answer"}, "functions": {"brevity": {"path": "m:f"}}},
     "domains": {
         "code": {
             "rewards": {"format": {"weight": 0.0}, "functions": {"brevity": {"weight": -1.0}, "own": {"path": "m:g"}}}
@@ -43,7 +44,7 @@ CODE = {
 def test_a_domain_takes_over_what_it_does_not_state() -> None:
     config = build(**CODE)
     code = config.rewards_of("code")
-    assert (code.format.weight, code.format.form) == (0.0, "think_answer")
+    assert code.format == ThinkAnswerFormat(weight=0.0)
     assert code.functions["brevity"] == FunctionOptions(path="m:f", weight=-1.0)
     assert list(code.functions) == ["brevity", "own"]
     assert code.correctness == config.rewards.correctness
@@ -60,11 +61,11 @@ def test_coefficients_of_domains() -> None:
 
 def test_sections_may_be_objects() -> None:
     config = TrainConfig(
-        rewards=RewardOptions(format=FormatOptions(weight=0.5)),
+        rewards=RewardOptions(format=ThinkFormat(weight=0.5)),
         domains={"code": DomainOptions(kl_coefficient=0.2, rewards=RewardOptions(gate="correctness"))},
         kl=KlOptions(coefficient=0.1),
     )
-    assert config.rewards_of("code") == RewardOptions(format=FormatOptions(weight=0.5), gate="correctness")
+    assert config.rewards_of("code") == RewardOptions(format=ThinkFormat(weight=0.5), gate="correctness")
     assert config.kl_coefficient_of("code") == 0.2
 
 
@@ -80,9 +81,10 @@ def test_only_what_differs_is_written() -> None:
 def test_a_later_change_of_the_common_rewards_reaches_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(dump_config(build(**CODE)))
-    config = compose_train_config([str(path), "rewards.format.form=think", "rewards.overlong.buffer_tokens=7"])
+    config = compose_train_config([str(path), "rewards.format.strictness=soft", "rewards.overlong.buffer_tokens=7"])
     code = config.rewards_of("code")
-    assert (code.format.weight, code.format.form, code.overlong.buffer_tokens) == (0.0, "think", 7)
+    assert code.format == ThinkAnswerFormat(weight=0.0, strictness="soft")
+    assert code.overlong.buffer_tokens == 7
 
 
 SECTIONS = {
@@ -196,7 +198,7 @@ def test_a_wrong_value_is_said_once_though_every_domain_takes_it_over() -> None:
 
 
 def test_a_wrong_value_brings_no_false_contradiction_in_a_domain() -> None:
-    arguments = ["rewards.format.form=rgex", "rewards.format.pattern=a+", "domains.a.rewards.format.weight=1"]
+    arguments = ["rewards.format.type=rgex", "rewards.format.pattern=a+", "domains.a.rewards.format.weight=1"]
     assert "1 error" in error_of(*arguments)
 
 

@@ -77,28 +77,16 @@ ERRORS = [
         for key, value in (("credit", "fraction"), ("max_tests", 3), ("float_tolerance", 1e-6))
     ],
     # The format.
-    (rewards(format={"form": "regex"}), "rewards.format.pattern", ["form=regex without rewards.format.pattern"]),
-    (rewards(format={"form": "regex", "pattern": "("}), "rewards.format.pattern", ["not a regular expression"]),
     (
-        rewards(format={"pattern": "a+"}),
+        rewards(format={"type": "regex"}),
         "rewards.format.pattern",
-        ["no effect with rewards.format.form=think", "regex"],
+        ["rewards.format=regex without rewards.format.pattern"],
     ),
-    (rewards(format={"pattern_milliseconds": 5}), "rewards.format.pattern_milliseconds", ["form=think"]),
-    (
-        rewards(format={"form": "regex", "pattern": "a+", "strictness": "soft"}),
-        "rewards.format.strictness",
-        ["a pattern matches or does not"],
-    ),
+    (rewards(format={"type": "regex", "pattern": "("}), "rewards.format.pattern", ["not a regular expression"]),
     # Length, language, repetition.
     (rewards(overlong={"weight": 2.0}), "rewards.overlong.weight", ["overlong.buffer_tokens=0", "state a buffer"]),
     (rewards(length={"free_tokens": 9}), "rewards.length.free_tokens", ["no effect with rewards.length.weight=0"]),
-    (rewards(length={"form": "group_relative"}), "rewards.length.form", ["no effect with rewards.length.weight=0"]),
-    (
-        rewards(length={"weight": 1, "form": "group_relative", "free_tokens": 9}),
-        "rewards.length.free_tokens",
-        ["no effect with rewards.length.form=group_relative", "linear"],
-    ),
+    (rewards(length={"type": "group_relative"}), "rewards.length", ["no effect with rewards.length.weight=0"]),
     (
         rewards(length={"weight": 1, "free_tokens": 512}),
         "rewards.length.free_tokens",
@@ -145,7 +133,7 @@ ERRORS = [
         )
         for key, options in (
             ("length.weight", {"length": {"weight": 0.1}}),
-            ("length.weight", {"length": {"weight": 0.1, "form": "group_relative"}}),
+            ("length.weight", {"length": {"weight": 0.1, "type": "group_relative"}}),
             ("repetition.weight", {"repetition": {"weight": 0.1}}),
             ("functions.own.weight", {"functions": {"own": {"path": "m:f", "weight": -0.1}}}),
         )
@@ -199,13 +187,13 @@ def test_errors(config: TrainConfig, key: str, words: list[str]) -> None:
 
 def test_a_group_of_one_has_no_relative_length() -> None:
     config = build(
-        rewards={"length": {"weight": 1.0, "form": "group_relative"}},
+        rewards={"length": {"weight": 1.0, "type": "group_relative"}},
         batch={"samples_per_prompt": 1},
         advantage={"baseline": "none"},
         active_sampling={"filter": "none", "refill": False},
     )
     (finding,) = contradictions(config)
-    assert finding.keys == ("rewards.length.form", "batch.samples_per_prompt")
+    assert finding.keys == ("rewards.length", "batch.samples_per_prompt")
     assert "neither short nor long" in finding.message
 
 
@@ -235,9 +223,9 @@ WARNINGS = [
     (
         code_domain(correctness={"weight": 0.0}),
         "domains.code.rewards.correctness.weight",
-        ["nothing is paid for problems of this domain", "never have a signal"],
+        ["nothing is rewarded for problems of this domain", "never have a signal"],
     ),
-    (rewards(format={"form": "regex", "pattern": ".*"}), "rewards.format.pattern", ["matches any text"]),
+    (rewards(format={"type": "regex", "pattern": ".*"}), "rewards.format.pattern", ["matches any text"]),
     (
         build(advantage={"estimator": "max_rl"}, rewards={"correctness": {"code": {"credit": "fraction"}}}),
         "advantage.estimator",
@@ -284,7 +272,7 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         # What is read in some domain is no mistake in the common table.
         build(
             rewards={
-                "format": {"form": "regex", "pattern": "a+", "requires": "correctness"},
+                "format": {"type": "regex", "pattern": "a+", "requires": "correctness"},
                 "length": {"free_tokens": 9},
             },
             domains={"code": {"rewards": {"format": {"weight": 0.1}, "length": {"weight": 0.1}}}},
@@ -298,7 +286,7 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         ),
         # Measured because something else asks for it.
         rewards(language={"script": "Han"}, gate="language"),
-        rewards(format={"form": "think_answer", "strictness": "soft"}),
+        rewards(format={"type": "think_answer", "strictness": "soft"}),
         rewards(functions={"watched": {"path": "m:f", "weight": 0.0}}),
         build(advantage={"estimator": "pass_at_k"}, rewards={"functions": {"watched": {"path": "m:f", "weight": 0.0}}}),
         build(advantage={"estimator": "pass_at_k"}, rewards={"correctness": {"undecided": "drop"}}),
@@ -357,3 +345,22 @@ def test_the_domains_of_generated_sources_are_those_that_are_checked() -> None:
     assert made == DOMAIN_OF_GENERATED
     for name in (*made, "reasoning_gym:chain_sum", "x.jsonl"):
         assert is_generated(name) != sources.is_file(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rewards.format.pattern=a+"], ["rewards.format.pattern", "regex"]),
+        (["rewards.format.pattern_milliseconds=5"], ["rewards.format.pattern_milliseconds", "regex"]),
+        (["rewards.format={type: regex, pattern: a+, strictness: soft}"], ["rewards.format.strictness", "think"]),
+        (
+            ["rewards.length={type: group_relative, weight: 1, free_tokens: 9}"],
+            ["rewards.length.free_tokens", "linear"],
+        ),
+    ],
+)
+def test_options_of_another_type_are_refused_by_its_name(arguments: list[str], words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        compose_train_config(arguments)
+    for word in words:
+        assert word in str(caught.value)

@@ -17,7 +17,7 @@ from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.compose import compose_to_explain, compose_train_config
 from groupwise.config.describe import all_keys
-from groupwise.config.schema import as_named_sections, as_section
+from groupwise.config.schema import as_named_sections, as_section, as_techniques
 from groupwise.errors import UsageError
 from groupwise.explain.costs import Cost, costs_of, shown_bytes
 from groupwise.explain.docs import document
@@ -155,11 +155,11 @@ def test_every_component_of_the_equation() -> None:
     )
     assert terms(config)["R"] == (
         "correct + 0.1·format (a quarter for each of 4 parts) + 0.5·overlong (0 up to 412 tokens, -1 at 512) + "
-        "0.2·length (0 up to 12 tokens, -1 at 512) + 0.3·language (share of letters in Han) + 0.4·repetition (minus "
-        "the share of repeated 5-grams beyond 0.25) + -0.5·polite·[format full]; without full correctness only what is "
-        "below 0"
+        "0.2·length (0 up to 12 tokens, -1 at 512) + 0.3·language (fraction of letters in Han) + 0.4·repetition (minus "
+        "the fraction of repeated 5-grams beyond 0.25) + -0.5·polite·[format full]; without full correctness only what "
+        "is below 0"
     )
-    relative = build(rewards={"length": {"weight": 1.0, "form": "group_relative"}})
+    relative = build(rewards={"length": {"weight": 1.0, "type": "group_relative"}})
     assert terms(relative)["R"] == (
         "correct + length (from 0.5 for the shortest of the group to -0.5 for the longest, wrong ones at most 0)"
     )
@@ -323,7 +323,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "conditional rewards": {"rewards": {"format": {"weight": 0.1, "requires": "correctness"}}},
     "reward gate": {"rewards": {"gate": "correctness"}},
     "overlong penalty": {"rewards": {"overlong": {"buffer_tokens": 8}}},
-    "length reward": {"rewards": {"length": {"weight": 0.1, "form": "group_relative"}}},
+    "length reward": {"rewards": {"length": {"weight": 0.1, "type": "group_relative"}}},
     "price on length": {"rewards": {"length": {"weight": 0.1}}},
     "language consistency": {"rewards": {"language": {"weight": 0.1}}},
     "repetition penalty": {"rewards": {"repetition": {"weight": 0.1}}},
@@ -521,6 +521,9 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
     if origin is Literal:
         return draw.choice(arguments)
     section, entry = as_section(info.annotation), as_named_sections(info.annotation)
+    if techniques := as_techniques(info.annotation):
+        name, technique = draw.choice(list(techniques.items()))
+        return {**any_section(technique, draw), "type": name}
     if section is not None:
         return any_section(section, draw)
     if entry is not None:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.grading.conditions import conditions_fault, format_trap
-from groupwise.grading.reward_options import RewardOptions
-from groupwise.grading.totals import combine, component_names, paid, payments, weights
+from groupwise.config import TrainConfig
+from groupwise.config.checks.conditions import conditions, trap
+from groupwise.config.checks.table import tables_of
+from groupwise.grading.reward_options import RewardOptions, component_names
+from groupwise.grading.totals import combine, rewarded, weighted_rewards, weights
 
 THREE = ("correctness", "format", "overlong")
 NAN = math.nan
@@ -22,6 +24,14 @@ def options(**sections: Any) -> RewardOptions:
     for function in sections.get("functions", {}).values():
         function.setdefault("path", "mine.py:f")
     return RewardOptions.model_validate(sections)
+
+
+def condition_errors(table: RewardOptions) -> list[str]:
+    return [finding.message for finding in conditions(tables_of(TrainConfig(rewards=table))[0])]
+
+
+def trap_of(table: RewardOptions) -> str | None:
+    return next((finding.message for finding in trap(tables_of(TrainConfig(rewards=table))[0])), None)
 
 
 OVERLONG = {"buffer_tokens": 16}
@@ -43,7 +53,7 @@ def test_names_have_a_fixed_order_over_all_tables() -> None:
     )  # fmt: skip
 
 
-def test_a_condition_is_graded_here_though_it_has_no_weight() -> None:
+def test_a_condition_is_judged_though_it_has_no_weight() -> None:
     assert component_names([options(gate="language")])[2:] == ("language",)
     assert component_names([options(format={"requires": "language"})])[2:] == ("language",)
     assert weights(options(gate="language"), ("language",)).tolist() == [0.0]
@@ -67,7 +77,7 @@ def test_combine(requires: str, totals: list[float]) -> None:
     totals_B = combine(rewards_BK, table, THREE)
     assert totals_B.dtype == np.float64
     assert totals_B.tolist() == totals
-    assert payments(rewards_BK, table, THREE)[:, 1].tolist() == [0.25, 0.0, totals[2], 0.0]
+    assert weighted_rewards(rewards_BK, table, THREE)[:, 1].tolist() == [0.25, 0.0, totals[2], 0.0]
     assert rewards_BK[2, 1] == 1.0, "the components stay as they were judged"
 
 
@@ -91,7 +101,9 @@ def test_a_component_that_a_domain_does_not_use_counts_nothing() -> None:
     assert weights(numbers, names).tolist() == [1.0, 0.0, 0.0, 0.5, 0.0]
     assert weights(code, names).tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
     row = np.array([[1.0, 1.0, -0.5, 1.0, NAN]])
-    assert paid(row, numbers, names).tolist() == [[1.0, 1.0, 0.0, 1.0, 0.0]], "a column of zeros, whatever stands there"
+    assert rewarded(row, numbers, names).tolist() == [[1.0, 1.0, 0.0, 1.0, 0.0]], (
+        "a column of zeros, whatever stands there"
+    )
     assert combine(row, numbers, names).tolist() == [1.5]
     assert np.isnan(combine(row, code, names)).tolist() == [True]
 
@@ -127,7 +139,7 @@ def test_the_shape_is_checked() -> None:
     with pytest.raises(ValueError, match="correctness, format, overlong"):
         combine(np.ones((3, 2)), options(), THREE)
     with pytest.raises(ValueError, match="one column"):
-        paid(np.ones(3), options(), THREE)
+        rewarded(np.ones(3), options(), THREE)
 
 
 # Conditions
@@ -138,7 +150,7 @@ def test_a_condition_needs_the_full_component() -> None:
     names = component_names([table])
     rewards_BK = np.array([[0.0, 1.0, 0.5, 0.25], [0.0, 0.75, 1.0, 0.25], [0.0, NAN, 0.5, 0.5]])
     # `requires` reads what was judged: `mine` of the second is full, though it is not paid there.
-    assert paid(rewards_BK, table, names)[:2].tolist() == [[0.0, 1.0, 0.5, 0.0], [0.0, 0.75, 0.0, 0.25]]
+    assert rewarded(rewards_BK, table, names)[:2].tolist() == [[0.0, 1.0, 0.5, 0.0], [0.0, 0.75, 0.0, 0.25]]
     assert np.isnan(combine(rewards_BK, table, names)).tolist() == [False, False, True]
 
 
@@ -152,7 +164,7 @@ def test_behind_a_gate_only_penalties_count() -> None:
     names = component_names([table])
     assert names == ("correctness", "format", "overlong", "bonus", "cost")
     rewards_BK = np.array([[1.0, 1.0, -0.5, 0.25, 0.125], [1.0, 0.75, -0.5, 0.25, 0.125], [0.0, 0.0, 0.0, -1.0, -1.0]])
-    assert paid(rewards_BK, table, names).tolist() == [
+    assert rewarded(rewards_BK, table, names).tolist() == [
         [1.0, 1.0, -0.5, 0.25, 0.125],
         [0.0, 0.0, -0.5, 0.0, 0.125],
         [0.0, 0.0, 0.0, -1.0, 0.0],
@@ -192,30 +204,30 @@ def test_behind_a_gate_only_penalties_count() -> None:
     ],
 )
 def test_what_is_wrong_is_named(table: dict[str, Any], words: str) -> None:
-    (fault,) = conditions_fault(options(**table))
-    assert words in fault
+    (error,) = condition_errors(options(**table))
+    assert words in error
 
 
 def test_a_long_circle_is_shown_in_its_order() -> None:
     functions = {"a": {"requires": "b"}, "b": {"requires": "format"}, "c": {"requires": "a"}}
-    (fault,) = conditions_fault(options(format={"requires": "a"}, functions=functions))
-    assert "rewards.format.requires=a" in fault
-    links = re.findall(r"(\w+)\.requires=(\w+)", fault)
+    (error,) = condition_errors(options(format={"requires": "a"}, functions=functions))
+    assert "rewards.format.requires=a" in error
+    links = re.findall(r"(\w+)\.requires=(\w+)", error)
     assert all(to == links[(i + 1) % 3][0] for i, (_, to) in enumerate(links)), "each link leads to the next"
-    assert "functions.c" not in fault
+    assert "functions.c" not in error
 
 
-def test_sound_conditions_have_no_fault() -> None:
-    assert conditions_fault(options()) == []
+def test_sound_conditions_have_no_error() -> None:
+    assert condition_errors(options()) == []
     chain = {"a": {"requires": "b"}, "b": {"requires": "correctness"}, "c": {"requires": "language"}}
-    assert conditions_fault(options(format={"requires": "a"}, functions=chain, gate="correctness")) == []
+    assert condition_errors(options(format={"requires": "a"}, functions=chain, gate="correctness")) == []
 
 
 def test_everything_is_listed_at_once() -> None:
     table = options(
         format={"requires": "x"}, gate="y", functions={"f": {"requires": "g"}, "g": {"requires": "f"}, "format": {}}
     )
-    assert len(conditions_fault(table)) == 4
+    assert len(condition_errors(table)) == 4
 
 
 # Where a wrong answer is paid like a right one
@@ -242,9 +254,9 @@ def test_everything_is_listed_at_once() -> None:
     ],
 )
 def test_the_trap_is_shown_with_its_numbers(table: dict[str, Any], words: str) -> None:
-    trap = format_trap(options(**table))
-    assert trap is not None
-    assert words in trap
+    found = trap_of(options(**table))
+    assert found is not None
+    assert words in found
 
 
 @pytest.mark.parametrize(
@@ -255,14 +267,14 @@ def test_the_trap_is_shown_with_its_numbers(table: dict[str, Any], words: str) -
         {"format": {"weight": 2.0, "requires": "correctness"}},
         {"format": {"weight": 2.0}, "gate": "correctness"},
         {"correctness": {"weight": 0.0}, "format": {"weight": 1.0}},
-        {"length": {"weight": 5.0, "form": "group_relative"}},
+        {"length": {"weight": 5.0, "type": "group_relative"}},
         {"functions": {"f": {"weight": -3.0}}},
         {"correctness": {"grader": "f"}, "functions": {"f": {"weight": 3.0}}},
         {"gate": "format"},
     ],
 )
 def test_where_there_is_no_trap(table: dict[str, Any]) -> None:
-    assert format_trap(options(**table)) is None
+    assert trap_of(options(**table)) is None
 
 
 @given(right=st.floats(0.01, 2), form=st.floats(0, 2), language=st.floats(0, 2), gate=st.sampled_from(["", "format"]))
@@ -270,4 +282,4 @@ def test_the_trap_is_where_the_totals_say_so(right: float, form: float, language
     table = options(correctness={"weight": right}, format={"weight": form}, language={"weight": language}, gate=gate)
     names = ("correctness", "format", "language")
     right_alone, wrong_full = combine(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]), table, names)
-    assert (format_trap(table) is not None) == bool(wrong_full > 0 and wrong_full >= right_alone)
+    assert (trap_of(table) is not None) == bool(wrong_full > 0 and wrong_full >= right_alone)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.grading.components.format import TAGS, score_format
-from groupwise.grading.components.pattern import matches, pattern_fault, pattern_warning
+from groupwise.grading.components.regex_format import RegexFormat, matches, pattern_error, pattern_warning
+from groupwise.grading.components.tagged_format import TAGS, ThinkAnswerFormat, ThinkFormat
 from groupwise.grading.records import Response
-from groupwise.grading.reward_options import FormatOptions
 
 OPEN, CLOSE, END, ANSWER, ANSWER_END = 1, 2, 3, 11, 12
 VOCABULARY = {
@@ -34,10 +33,13 @@ THINK_IDS = {"<think>": OPEN, "</think>": CLOSE}
 ALL_IDS = THINK_IDS | {"<answer>": ANSWER, "</answer>": ANSWER_END}
 SPELLED = {ANSWER: (8, 13), ANSWER_END: (10, 13)}
 
-THINK = FormatOptions(form="think")
-SOFT_THINK = FormatOptions(form="think", strictness="soft")
-THINK_ANSWER = FormatOptions(form="think_answer")
-SOFT_THINK_ANSWER = FormatOptions(form="think_answer", strictness="soft")
+THINK = ThinkFormat()
+SOFT_THINK = ThinkFormat(strictness="soft")
+THINK_ANSWER = ThinkAnswerFormat()
+SOFT_THINK_ANSWER = ThinkAnswerFormat(strictness="soft")
+TYPES: dict[str, type[ThinkFormat] | type[ThinkAnswerFormat]] = {
+    "think": ThinkFormat, "think_answer": ThinkAnswerFormat
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,16 @@ def text(value: str, opened: bool = False) -> Response:
 )
 def test_think(ids: list[int], opened: bool, fault: str) -> None:
     response = response_of(ids, opened)
-    for result in (score_format(response, THINK, THINK_IDS, DECODER), score_format(response, THINK, {})):
+    for result in (THINK.score_tags(response, THINK_IDS, DECODER), THINK.score_tags(response, {})):
         assert (result.value, result.status, result.detail) == (0.0 if fault else 1.0, "scored", fault)
 
 
 @given(ids=st.lists(st.sampled_from([OPEN, CLOSE, END, 4, 5, 6, 7]), max_size=12), opened=st.booleans())
 def test_ids_and_text_agree(ids: list[int], opened: bool) -> None:
     response = response_of(ids, opened)
-    of_text = score_format(response, THINK, {})
-    assert score_format(response, THINK, THINK_IDS, DECODER) == of_text
-    assert score_format(response, THINK, {"<think>": OPEN}, DECODER) == of_text, "one id of two is none"
+    of_text = THINK.score_tags(response, {})
+    assert THINK.score_tags(response, THINK_IDS, DECODER) == of_text
+    assert THINK.score_tags(response, {"<think>": OPEN}, DECODER) == of_text, "one id of two is none"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_ids_and_text_agree(ids: list[int], opened: bool) -> None:
     ],
 )
 def test_think_answer(value: str, opened: bool, fault: str) -> None:
-    result = score_format(text(value, opened), THINK_ANSWER, {})
+    result = THINK_ANSWER.score_tags(text(value, opened), {})
     assert (result.value, result.status, result.detail) == (0.0 if fault else 1.0, "scored", fault)
 
 
@@ -148,17 +150,17 @@ def test_think_answer(value: str, opened: bool, fault: str) -> None:
 def test_ids_and_text_agree_however_the_answer_tags_are_spelled(ids: list[int], opened: bool, soft: bool) -> None:
     options = SOFT_THINK_ANSWER if soft else THINK_ANSWER
     response = response_of(ids, opened)
-    of_text = score_format(response, options, {})
-    assert score_format(response, options, ALL_IDS, DECODER) == of_text
-    assert score_format(response, options, THINK_IDS, DECODER) == of_text, "special tokens that are looked for as text"
+    of_text = options.score_tags(response, {})
+    assert options.score_tags(response, ALL_IDS, DECODER) == of_text
+    assert options.score_tags(response, THINK_IDS, DECODER) == of_text, "special tokens that are looked for as text"
     spelled = response_of([part for token in ids for part in SPELLED.get(token, (token,))], opened)
-    assert score_format(spelled, options, THINK_IDS, DECODER) == of_text
+    assert options.score_tags(spelled, THINK_IDS, DECODER) == of_text
 
 
 def test_a_tag_of_one_token_is_no_tag_when_it_is_spelled_out() -> None:
     ids = [OPEN, 6, 8, 9, 6, CLOSE, 8, 13, 6, 10, 13]
-    assert score_format(response_of(ids), THINK_ANSWER, THINK_IDS, DECODER).value == 1.0
-    assert score_format(response_of(ids), THINK_ANSWER, {}).detail == "2 times <think>"
+    assert THINK_ANSWER.score_tags(response_of(ids), THINK_IDS, DECODER).value == 1.0
+    assert THINK_ANSWER.score_tags(response_of(ids), {}).detail == "2 times <think>"
 
 
 # Quarters
@@ -191,7 +193,7 @@ def test_a_tag_of_one_token_is_no_tag_when_it_is_spelled_out() -> None:
     ],
 )
 def test_quarters_of_think(value: str, opened: bool, share: float) -> None:
-    assert score_format(text(value, opened), SOFT_THINK, {}).value == share
+    assert SOFT_THINK.score_tags(text(value, opened), {}).value == share
 
 
 @pytest.mark.parametrize(
@@ -216,18 +218,18 @@ def test_quarters_of_think(value: str, opened: bool, share: float) -> None:
     ],
 )
 def test_quarters_of_think_answer(value: str, opened: bool, share: float) -> None:
-    assert score_format(text(value, opened), SOFT_THINK_ANSWER, {}).value == share
+    assert SOFT_THINK_ANSWER.score_tags(text(value, opened), {}).value == share
 
 
 @pytest.mark.parametrize("form", ["think", "think_answer"])
 def test_only_the_strict_form_is_ever_paid_in_full(form: str) -> None:
     tags = TAGS["think" if form == "think" else "think_answer"]
-    strict = FormatOptions.model_validate({"form": form})
-    soft = FormatOptions.model_validate({"form": form, "strictness": "soft"})
+    kind = TYPES[form]
+    strict, soft = kind(), kind(strictness="soft")
     for length in range(7):
         for parts in itertools.product((*tags, "a"), repeat=length):
             response = text("".join(parts))
-            exact, share = score_format(response, strict, {}).value, score_format(response, soft, {}).value
+            exact, share = strict.score_tags(response, {}).value, soft.score_tags(response, {}).value
             assert (share == 1.0) == (exact == 1.0)
             assert share in (0.0, 0.25, 0.5, 0.75, 1.0)
             if any(parts.count(tag) > 1 for tag in tags) or "a" not in parts:
@@ -240,21 +242,20 @@ R1 = r"<think>.+</think>\s*<answer>.+</answer>"
 
 
 def test_a_pattern_matches_the_whole_completion() -> None:
-    options = FormatOptions(form="regex", pattern=R1)
-    assert score_format(text("<think>a\nb</think>\n<answer>7</answer>"), options, {}).value == 1.0
-    assert score_format(text("a</think><answer>7</answer>", opened=True), options, {}).value == 1.0
-    assert score_format(text("<think>a</think><answer>7</answer><|im_end|>"), options, {}).value == 1.0
-    result = score_format(text("So <think>a</think><answer>7</answer>"), options, {})
+    options = RegexFormat(pattern=R1)
+    assert options.score_pattern(text("<think>a\nb</think>\n<answer>7</answer>")).value == 1.0
+    assert options.score_pattern(text("a</think><answer>7</answer>", opened=True)).value == 1.0
+    assert options.score_pattern(text("<think>a</think><answer>7</answer><|im_end|>")).value == 1.0
+    result = options.score_pattern(text("So <think>a</think><answer>7</answer>"))
     assert (result.value, result.status, result.detail) == (0.0, "scored", "the pattern does not match")
-    soft = options.model_copy(update={"strictness": "soft"})
-    assert score_format(text("<think>a</think>"), soft, {}).value == 0.0
+    assert options.score_pattern(text("<think>a</think>")).value == 0.0
 
 
 def test_a_slow_pattern_is_stopped_and_does_not_match() -> None:
-    options = FormatOptions(form="regex", pattern="(a|aa)+$", pattern_milliseconds=20)
-    assert score_format(text("a" * 30), options, {}).value == 1.0
+    options = RegexFormat(pattern="(a|aa)+$", pattern_milliseconds=20)
+    assert options.score_pattern(text("a" * 30)).value == 1.0
     started = time.perf_counter()
-    result = score_format(text("a" * 3000 + "b"), options, {})
+    result = options.score_pattern(text("a" * 3000 + "b"))
     assert time.perf_counter() - started < 1.0
     assert result.value == 0.0
     assert result.detail == "the pattern took more than 20 ms and counts as not matching"
@@ -272,7 +273,7 @@ def test_a_slow_pattern_is_stopped_and_does_not_match() -> None:
     ],
 )
 def test_patterns_that_are_refused(pattern: str, words: str) -> None:
-    assert words in pattern_fault(pattern)
+    assert words in pattern_error(pattern)
     if pattern:
         with pytest.raises(ValueError, match="is not a regular expression"):
             matches(pattern, "a", 50)
@@ -282,7 +283,7 @@ def test_patterns_that_teach_nothing_are_warned_about() -> None:
     assert "matches any text" in pattern_warning(".*")
     assert "matches any text" in pattern_warning("(?:<think>)?.*")
     assert "matches the empty completion" in pattern_warning("(<think>.*</think>)?")
-    assert pattern_fault(R1) == pattern_warning(R1) == ""
+    assert pattern_error(R1) == pattern_warning(R1) == ""
     assert pattern_warning(".+") == "", "which at least needs an answer"
 
 
@@ -303,7 +304,7 @@ def test_patterns_that_teach_nothing_are_warned_about() -> None:
     ids=["opened", "half", "pairs", "bars", "special", "plain"],
 )
 def test_hostile_text_is_not_slow(form: str, value: str) -> None:
-    options = FormatOptions.model_validate({"form": form, "strictness": "soft"})
+    options = TYPES[form](strictness="soft")
     started = time.process_time()
-    assert score_format(text(value), options, {}).value == 0.0
+    assert options.score_tags(text(value), {}).value == 0.0
     assert time.process_time() - started < 1.0

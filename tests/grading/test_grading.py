@@ -14,7 +14,7 @@ from groupwise.completion import Completion, FinishReason, Prompt
 from groupwise.config import TrainConfig
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.errors import DataError
-from groupwise.grading.graded_group import GradedGroup, GradingError, correctness_score, graded_group
+from groupwise.grading.graded_group import GradedGroup, GradingError, graded_group
 from groupwise.grading.grader import Grader
 from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
@@ -158,7 +158,7 @@ def test_a_failure_can_stop_the_run_and_names_problem_and_reason() -> None:
 def test_what_a_verdict_is_paid(status: Any, option: str, value: float, scored: str) -> None:
     options = config_of(rewards={"correctness": {"undecided": option}}).rewards.correctness
     verdict = Verdict(status, 1.0 if status == "correct" else 0.0)
-    score = correctness_score(verdict, options)
+    score = options.score_verdict(verdict)
     assert score.status == scored
     assert score.value == value or (math.isnan(value) and math.isnan(score.value))
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.grading.components.language import score_language, script_fault
-from groupwise.grading.components.length import score_group_relative, score_linear
-from groupwise.grading.components.repetition import repeated_share, score_repetition
+from groupwise.grading.components.group_relative_length import score_group_relative
+from groupwise.grading.components.language import score_language, script_error
+from groupwise.grading.components.linear_length import score_linear
+from groupwise.grading.components.repetition import repeated_fraction, score_repetition
 from groupwise.grading.records import Response
 
 # Length
@@ -76,8 +77,8 @@ def test_the_shortest_right_answer_is_paid_most(lengths: list[int]) -> None:
         ([1, 2, 3], 3, 0.0),
     ],
 )
-def test_repeated_share(ids: list[int], n: int, share: float) -> None:
-    assert repeated_share(ids, n) == pytest.approx(share, abs=1e-15)
+def test_repeated_fraction(ids: list[int], n: int, share: float) -> None:
+    assert repeated_fraction(ids, n) == pytest.approx(share, abs=1e-15)
     assert score_repetition(ids, n).value == pytest.approx(-share, abs=1e-15)
 
 
@@ -85,7 +86,7 @@ def test_repeated_share(ids: list[int], n: int, share: float) -> None:
 def test_ngrams_are_counted_as_by_a_set_of_tuples(ids: list[int], n: int) -> None:
     grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     expected = 1 - len(set(grams)) / len(grams) if grams else 0.0
-    assert repeated_share(ids, n) == pytest.approx(expected, abs=1e-15)
+    assert repeated_fraction(ids, n) == pytest.approx(expected, abs=1e-15)
 
 
 def test_a_free_fraction_is_taken_off_and_the_rest_scaled() -> None:
@@ -95,13 +96,13 @@ def test_a_free_fraction_is_taken_off_and_the_rest_scaled() -> None:
     assert score_repetition(ids, 1, free_fraction=1.0).value == 0.0
     assert score_repetition([1, 2, 1, 2], 2).detail == "33 % of the 2-grams occurred before"
     with pytest.raises(ValueError, match="at least one token"):
-        repeated_share(ids, 0)
+        repeated_fraction(ids, 0)
 
 
 def test_long_completions_and_long_ngrams_are_not_slow() -> None:
     started = time.process_time()
-    assert repeated_share([1] * 100_000, 40_000) == pytest.approx(1 - 1 / 60_001)
-    assert repeated_share(list(range(100_000)), 20) == 0.0
+    assert repeated_fraction([1] * 100_000, 40_000) == pytest.approx(1 - 1 / 60_001)
+    assert repeated_fraction(list(range(100_000)), 20) == 0.0
     assert time.process_time() - started < 2.0
 
 
@@ -137,14 +138,14 @@ def test_share_of_letters(text: str, script: str, value: float) -> None:
 
 
 def test_names_of_scripts() -> None:
-    assert script_fault("Latin") == script_fault("Han + Hiragana") == script_fault("Latn") == ""
-    assert "did you mean Latin?" in script_fault("Latim")
-    assert "did you mean Cyrillic?" in script_fault("Latin+Cyrilic")
-    assert "did you mean Han?" in script_fault("Chinese")
-    assert "did you mean Latin?" in script_fault("English")
-    assert "expected Latin, Han" in script_fault("Xyzzy")
+    assert script_error("Latin") == script_error("Han + Hiragana") == script_error("Latn") == ""
+    assert "did you mean Latin?" in script_error("Latim")
+    assert "did you mean Cyrillic?" in script_error("Latin+Cyrilic")
+    assert "did you mean Han?" in script_error("Chinese")
+    assert "did you mean Latin?" in script_error("English")
+    assert "expected Latin, Han" in script_error("Xyzzy")
     for script in ("", "Latin+", "a)b", "Latin}", "Common", "\\p{L}"):
-        assert script_fault(script)
+        assert script_error(script)
         with pytest.raises(ValueError, match="script"):
             share("a", script)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupwise.grading.components.length import score_overlong
+from groupwise.grading.components.overlong import score_overlong
 
 
 @pytest.mark.parametrize(

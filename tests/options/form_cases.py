@@ -38,25 +38,24 @@ LETTERS = task("4", "ab 汉", "ab cd")
 
 FORM: dict[str, ByHand] = {
     "rewards.format.weight": paid({"0.0": [1, 1, 0, 0], "0.25": [1.25, 1, 0.25, 0]}, FOUR),
-    "rewards.format.form": graded_case(
-        {"think": [1, 1, 0], "think_answer": [1, 0, 0], "regex": [0, 0, 1]},
+    "rewards.format": graded_case(
+        {"think": [1, 1, 0], "think_answer": [1, 0, 0], r"{type: regex, pattern: Now \d+\.}": [0, 0, 1]},
         component("format"),
         FORMS,
-        beside={"regex": (r"rewards.format.pattern=Now \d+\.",)},
     ),
     # <think> with text, nothing before it, text with </think>, an answer behind: three of the four.
     "rewards.format.strictness": graded_case(
         {"strict": [0, 1], "soft": [0.75, 1]}, component("format"), task("4", f"So: {THINK}4", f"{THINK}4")
     ),
     "rewards.format.pattern": graded_case(
-        {"a+": [1, 0], "[ab]+": [1, 1]}, component("format"), task("4", "aa", "ab"), base=("rewards.format.form=regex",)
+        {"a+": [1, 0], "[ab]+": [1, 1]}, component("format"), task("4", "aa", "ab"), base=("rewards.format=regex",)
     ),
     # Backtracks without end.
     "rewards.format.pattern_milliseconds": graded_case(
         {"5": ["more than 5 ms"], "20": ["more than 20 ms"]},
         explained,
         task("4", "a" * 3000 + "b"),
-        base=("rewards.format.form=regex", "rewards.format.pattern=(a|aa)+$"),
+        base=("rewards.format=regex", "rewards.format.pattern=(a|aa)+$"),
     ),
     "rewards.format.requires": paid({"": [1.5, 1, 0.5, 0], "correctness": [1.5, 1, 0, 0]}, FOUR, FORMAT),
 }
@@ -71,11 +70,11 @@ LENGTH: dict[str, ByHand] = {
     ),
     "rewards.length.weight": paid({"0.0": [0, 0, 0], "2.0": [-0.5, -1, -2]}, lengths(5, 10, 20), TWENTY),
     # Right answers of 4, 6 and a wrong one of 15 tokens, where 20 are the most.
-    "rewards.length.form": graded_case(
-        {"linear": "linear", "group_relative": "group_relative"},
+    "rewards.length": graded_case(
+        {"{type: linear, weight: 1.0}": "linear", "{type: group_relative, weight: 1.0}": "group_relative"},
         lambda g: form_of_length(g),
         SHORTER,
-        base=(TWENTY, "rewards.length.weight=1.0"),
+        base=(TWENTY,),
     ),
     "rewards.length.free_tokens": paid(
         {"0": [-0.25, -0.5, -1], "10": [0, 0, -1]}, lengths(5, 10, 20), TWENTY, "rewards.length.weight=1.0"

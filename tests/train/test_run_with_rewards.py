@@ -21,9 +21,9 @@ import torch
 from groupwise.data.reasoning_gym import gym_source
 from groupwise.grading import grader_pool
 from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.graded_group import GradingError
 from groupwise.grading.records import Response, Verdict
-from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS
 from groupwise.grading.sandbox.sandbox import Sandbox

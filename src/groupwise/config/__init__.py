@@ -31,7 +31,6 @@ from groupwise.config.objective import (
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
 from groupwise.grading.reward_options import RewardOptions
 from groupwise.grading.sandbox.options import SandboxOptions
-from groupwise.grading.totals import weights_of
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 
 __all__ = [
@@ -87,7 +86,7 @@ class TrainConfig(Options):
     optimizer: OptimizerOptions = OptimizerOptions()
 
     def rewards_of(self, domain: str) -> RewardOptions:
-        """How completions of problems of this domain are paid."""
+        """How completions of problems of this domain are rewarded."""
         return self.domains[domain].rewards if domain in self.domains else self.rewards
 
     def kl_coefficient_of(self, domain: str) -> float:
@@ -156,10 +155,10 @@ class TrainConfig(Options):
         return uses
 
     @property
-    def paid_components(self) -> list[str]:
+    def rewarded_components(self) -> list[str]:
         """The names of the rewards that enter the total of some domain."""
-        paid = [name for table in self.reward_tables().values() for name, weight in weights_of(table).items() if weight]
-        return list(dict.fromkeys(paid))
+        stated = (item for table in self.reward_tables().values() for item in table.weights.items())
+        return list(dict.fromkeys(name for name, weight in stated if weight))
 
     @property
     def trained_domains(self) -> list[str]:

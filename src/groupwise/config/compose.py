@@ -21,9 +21,10 @@ from groupwise.config.messages import dotted, explain
 from groupwise.config.renamed import renamed
 from groupwise.config.schema import Path as KeyPath
 from groupwise.config.schema import as_named_sections, as_section, as_techniques, forms, locate
-from groupwise.config.suggest import suggest_for, suggest_word
+from groupwise.config.suggest import suggest_for
 from groupwise.config.yaml_document import Document, YamlError, quoted_text, read_document, read_value, write_yaml
 from groupwise.errors import UsageError
+from groupwise.findings import suggest_word
 
 Config = TypeVar("Config", TrainConfig, SftConfig)
 
@@ -242,11 +243,12 @@ def _own_errors(
     """The errors without those that a domain only has because it takes over a wrong value of the section rewards."""
     everywhere = {detail["loc"] for detail in details}
 
-    def is_taken_over(location: KeyPath) -> bool:
-        inherited = location[:1] == ("domains",) and location[2:] in everywhere
-        return inherited and locate(model_class, location).path not in positions
+    def is_taken_over(detail: ErrorDetails) -> bool:
+        location, path = detail["loc"], locate(model_class, detail["loc"]).path
+        own = (*path, "type") if detail["type"] == "union_tag_invalid" and len(detail["input"]) > 1 else path
+        return location[:1] == ("domains",) and location[2:] in everywhere and own not in positions
 
-    return [detail for detail in details if not is_taken_over(detail["loc"])]
+    return [detail for detail in details if not is_taken_over(detail)]
 
 
 def _whole_option(model_class: type[BaseModel], detail: ErrorDetails) -> KeyPath:

@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 from groupwise.config.describe import annotation_text, type_text
 from groupwise.config.renamed import renamed
 from groupwise.config.schema import Path, Place, as_techniques, locate, options_of
-from groupwise.config.suggest import suggest_for, suggest_word
+from groupwise.config.suggest import suggest_for
+from groupwise.findings import suggest_word
 
 
 def dotted(path: Path) -> str:
@@ -27,6 +28,8 @@ def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mappi
         where = f"{positions[path[:-1]]}: " if path[:-1] in positions else ""
         doc = f" ({place.info.description})" if place.info and place.info.description else ""
         return f"{where}{key} is missing and has no default; expected {_expected(place)}{doc}"
+    if detail["type"] == "union_tag_invalid":
+        path = (*path, "type")
     where = next((f"{positions[path[:end]]}: " for end in range(len(path), 0, -1) if path[:end] in positions), "")
     new = renamed(place, found)
     hint = f"; since 0.2.0: {new}" if new else ""

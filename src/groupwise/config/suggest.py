@@ -51,9 +51,3 @@ def _shared_sections(one: str, other: str) -> int:
     """How many sections two keys have in common from the left."""
     pairs = zip(one.split(".")[:-1], other.split(".")[:-1], strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def suggest_word(unknown: str, words: Sequence[str]) -> str:
-    """`; did you mean WORD?`, or nothing where no word is close."""
-    close = difflib.get_close_matches(unknown, words, n=1)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -9,7 +9,7 @@ from groupwise.errors import DataError
 from groupwise.evaluate.estimate import Estimate, estimate_share, pass_at_k
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
-from groupwise.grading.totals import CORRECTNESS, FORMAT
+from groupwise.grading.reward_options import CORRECTNESS, FORMAT
 from groupwise.model.load import Policy
 from groupwise.model.prompt import OPEN, PromptRenderer
 from groupwise.problem import Problem

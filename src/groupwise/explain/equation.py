@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from groupwise.config import TrainConfig
-from groupwise.explain.numbers import number
 from groupwise.explain.rewards import reward_terms
+from groupwise.technique import number
 
 
 @dataclass(frozen=True)

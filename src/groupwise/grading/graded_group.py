@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from groupwise.completion import Completion, Prompt
 from groupwise.errors import DataError
 from groupwise.grading.records import Score, Verdict
-from groupwise.grading.reward_options import CorrectnessOptions, OnError, RewardOptions
-from groupwise.grading.totals import CORRECTNESS, combine
+from groupwise.grading.reward_options import CORRECTNESS, OnError, RewardOptions
+from groupwise.grading.totals import combine
 from groupwise.problem import Problem
 
 if TYPE_CHECKING:
@@ -120,16 +120,6 @@ def _verdict_row(verdict: Verdict | None) -> dict[str, Any] | None:
         "method": verdict.method,
         "flags": list(verdict.flags),
     }
-
-
-def correctness_score(verdict: Verdict, options: CorrectnessOptions) -> Score:
-    """The reward for a verdict. Where the response is to blame that nothing was decided, the options say what it is."""
-    undecided = verdict.status in ("undecided", "timeout")
-    if verdict.status in ("gold_bad", "error") or (undecided and options.undecided == "drop"):
-        return Score(float("nan"), "error", f"{verdict.status}: {verdict.detail or verdict.extracted[:60]}")
-    if verdict.status == "no_answer":
-        return Score(0.0, "no_answer", verdict.detail)
-    return Score(verdict.score, "scored", f"{verdict.status}: {verdict.detail}" if verdict.detail else verdict.status)
 
 
 def graded_group(

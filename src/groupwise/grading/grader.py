@@ -13,12 +13,11 @@ from transformers import PreTrainedTokenizerBase
 from groupwise.closing import Closing
 from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
-from groupwise.grading.form import score_forms
-from groupwise.grading.graded_group import GradedGroup, correctness_score, graded_group
+from groupwise.grading.components.component import Answers
+from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
-from groupwise.grading.reward_options import RewardOptions
-from groupwise.grading.totals import CORRECTNESS, component_names
+from groupwise.grading.reward_options import CORRECTNESS, RewardOptions, component_names
 from groupwise.problem import Problem
 
 if TYPE_CHECKING:
@@ -145,11 +144,18 @@ class Grader(Closing):
             columns[CORRECTNESS] = columns[options.correctness.grader]
         else:
             verdicts = tuple(v.result() if isinstance(v, Future) else v for v in pending.verdicts_G)
-            columns[CORRECTNESS] = [correctness_score(v, options.correctness) for v in verdicts if v is not None]
-        tokens_G = [len(completion.ids) for completion in pending.completions]
-        correctness_G = [score.value for score in columns[CORRECTNESS]]
-        longest = self._config.sampling.max_new_tokens
-        columns |= score_forms(responses, tokens_G, correctness_G, options, longest, self._tag_ids, self._tokenizer)
+            columns[CORRECTNESS] = [options.correctness.score_verdict(v) for v in verdicts if v is not None]
+        answers = Answers(
+            responses_G=responses,
+            tokens_G=[len(completion.ids) for completion in pending.completions],
+            correctness_G=columns[CORRECTNESS],
+            max_new_tokens=self._config.sampling.max_new_tokens,
+            tag_ids=self._tag_ids,
+            decoder=self._tokenizer,
+        )
+        for name, component in options.components.items():
+            if options.is_used(name):
+                columns[name] = component.score(answers)
         return graded_group(
             position=pending.position,
             problem=pending.problem,
@@ -168,8 +174,8 @@ def _measured(options: RewardOptions) -> RewardOptions:
         for name, function in options.functions.items()
         if name == options.correctness.grader
     }
-    form = options.format.model_copy(update={"weight": 0.0, "requires": ""})
-    return RewardOptions(correctness=options.correctness, format=form, functions=functions)
+    format_ = options.format.model_copy(update={"weight": 0.0, "requires": ""})
+    return RewardOptions(correctness=options.correctness, format=format_, functions=functions)
 
 
 # Of a component that the domain of the problem does not use.

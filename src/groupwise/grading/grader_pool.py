@@ -13,6 +13,7 @@ from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.grading.as_written import grade_literal
 from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.components.correctness import CodeOptions, Correctness
 from groupwise.grading.functions.functions import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
 from groupwise.grading.math.extract import extract
@@ -20,7 +21,7 @@ from groupwise.grading.math.grade import grade
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.math_verify import SecondGrader
 from groupwise.grading.records import Response, Score, Verdict
-from groupwise.grading.reward_options import CodeOptions, CorrectnessOptions, FunctionOptions
+from groupwise.grading.reward_options import FunctionOptions
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.source_scorer import SourceScorer
@@ -78,7 +79,7 @@ class GraderPool(Closing):
                 remarks.append(f"reward function {name} ({function.path}) passed a dry run on {of_domain[0].id}")
         return list(dict.fromkeys(remarks))
 
-    def verdict(self, problem: Problem, response: Response, options: CorrectnessOptions) -> Future[Verdict] | Verdict:
+    def verdict(self, problem: Problem, response: Response, options: Correctness) -> Future[Verdict] | Verdict:
         """What the problem's grader says of a response, at once or later."""
         match kind_of(problem, options):
             case "code":
@@ -176,7 +177,7 @@ class GraderPool(Closing):
         return self._scorers[target]
 
 
-def kind_of(problem: Problem, options: CorrectnessOptions) -> GraderKind:
+def kind_of(problem: Problem, options: Correctness) -> GraderKind:
     """Which grader a problem is for."""
     match options.grader:
         case "math" | "code" as named:

@@ -1,119 +1,31 @@
-"""Options of the rewards: what a completion is paid for, by component."""
+"""Options of the rewards: the list of components, the user's functions, and what all of them have in common."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from groupwise.grading.math.math_options import MathOptions
-from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.grading.components.component import RewardComponent
+from groupwise.grading.components.correctness import Correctness
+from groupwise.grading.components.group_relative_length import GroupRelativeLength
+from groupwise.grading.components.language import Language
+from groupwise.grading.components.linear_length import LinearLength
+from groupwise.grading.components.overlong import Overlong
+from groupwise.grading.components.regex_format import RegexFormat
+from groupwise.grading.components.repetition import Repetition
+from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
+from groupwise.options import NonNegativeInt, Options, PositiveFloat
+from groupwise.technique import Card, by_name
+
+CORRECTNESS, FORMAT = "correctness", "format"
 
 OnError = Literal["drop_sample", "drop_group", "stop"]
-
-
-class CodeOptions(Options):
-    """How programs are judged."""
-
-    credit: Literal["all", "fraction"] = "all"
-    """`all`: 1 if all tests pass, else 0. `fraction`: the fraction of the tests that pass."""
-
-    max_tests: NonNegativeInt = 0
-    """Use at most so many tests of a problem, the first ones; 0 for all."""
-
-    float_tolerance: NonNegativeFloat = 0.0
-    """Largest difference, absolute or relative, of printed numbers that count as equal; 0 compares tokens as text."""
-
-
-class CorrectnessOptions(Options):
-    """The reward for a right answer: 1, or for programs a share of it."""
-
-    weight: NonNegativeFloat = 1.0
-
-    grader: str = "auto"
-    """`auto`: by tests where the problem has some, by the problem's own scorer where only that can judge, otherwise as
-    mathematics. `math`, `code`, or the name of one of rewards.functions, whose 1 then counts as right."""
-
-    undecided: Literal["wrong", "drop"] = "wrong"
-    """What an answer is paid that the grader can neither accept nor refuse within its bounds: 0, or it is an error. A
-    policy can learn to write such answers, so `drop` lets it choose not to be judged."""
-
-    second_grader: Literal["none", "math_verify"] = "none"
-    """Asked about undecided answers, in a process of its own that is killed at its deadline."""
-
-    math: MathOptions = MathOptions()
-
-    code: CodeOptions = CodeOptions()
-
-
-class FormatOptions(Options):
-    """The reward for the form of a completion: 1 or 0, or a share of it."""
-
-    weight: NonNegativeFloat = 0.0
-    """With 0 the format is measured and not paid."""
-
-    form: Literal["think", "think_answer", "regex"] = "think"
-    """`think`: one non-empty <think>…</think>, then an answer. `think_answer`: the answer alone in one non-empty
-    <answer>…</answer>, with nothing but white space between and behind. `regex`: `pattern` matches the whole
-    completion."""
-
-    strictness: Literal["strict", "soft"] = "strict"
-    """`soft` pays a quarter for each of four parts that are kept, and nothing at all where a tag is empty, repeated or
-    closed before it opens. `think`: a <think> with text behind it, nothing before it, text with </think> behind it, an
-    answer behind that. `think_answer`: the reasoning in its tags, the answer in its tags, both in this order, nothing
-    outside of both. A pattern matches or does not."""
-
-    pattern: str = ""
-    """Regular expression of `regex`. A dot matches line ends too. A <think> that the prompt ends with is part of what
-    is matched, special tokens are not."""
-
-    pattern_milliseconds: PositiveInt = 50
-    """Matching stops after so long, and the pattern then counts as not matching."""
-
-    requires: str = ""
-    """The component that has to be full for the format to be rewarded, as in `correctness`. Empty for none."""
-
-
-class OverlongOptions(Options):
-    """Soft penalty of long answers (DAPO eq. 13)."""
-
-    weight: NonNegativeFloat = 1.0
-
-    buffer_tokens: NonNegativeInt = 0
-    """Over the last so many tokens before sampling.max_new_tokens it grows linearly to -1. 0 for none."""
-
-
-class LengthOptions(Options):
-    """A price on length."""
-
-    weight: NonNegativeFloat = 0.0
-
-    form: Literal["linear", "group_relative"] = "linear"
-    """`linear`: 0 up to `free_tokens`, falling to -1 at sampling.max_new_tokens. `group_relative`: from 0.5 for the
-    shortest of the group to -0.5 for the longest, for wrong answers at most 0 (Kimi k1.5)."""
-
-    free_tokens: NonNegativeInt = 0
-    """Of `linear`: so many tokens cost nothing."""
-
-
-class LanguageOptions(Options):
-    """The share of letters in the wanted script, against mixing of languages in the reasoning (R1)."""
-
-    weight: NonNegativeFloat = 0.0
-
-    script: str = "Latin"
-    """Unicode script: Latin, Han, Cyrillic, Arabic, Hangul, Devanagari, Greek, … Several are joined with `+`. LaTeX
-    commands do not count; a text without letters gets 1."""
-
-
-class RepetitionOptions(Options):
-    """Penalty of repeated n-grams of tokens: 0 to -1, minus the share of n-grams that occurred before."""
-
-    weight: NonNegativeFloat = 0.0
-
-    ngram_tokens: PositiveInt = 20
-    """Length of an n-gram."""
-
-    free_fraction: Fraction = 0.0
-    """This share of repeated n-grams costs nothing; the rest is scaled to -1 again."""
+FormatOption = Annotated[
+    ThinkFormat | ThinkAnswerFormat | RegexFormat, Field(discriminator="type"), by_name(ThinkFormat)
+]
+LengthOption = Annotated[LinearLength | GroupRelativeLength, Field(discriminator="type"), by_name(LinearLength)]
 
 
 class FunctionOptions(Options):
@@ -123,7 +35,7 @@ class FunctionOptions(Options):
     """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.grading`."""
 
     weight: float = 1.0
-    """Negative for a price; with 0 the function is called and its value is measured alone."""
+    """Negative for a price; with 0 the function is called and its value is only measured."""
 
     requires: str = ""
     """The component that has to be full for it to be rewarded. Empty for none."""
@@ -145,17 +57,146 @@ class FunctionOptions(Options):
 
 
 class RewardOptions(Options):
-    """How a completion is paid: the sum of its components, each times its weight."""
+    """How a completion is rewarded: the sum of its components, each times its weight."""
 
-    correctness: CorrectnessOptions = CorrectnessOptions()
-    format: FormatOptions = FormatOptions()
-    overlong: OverlongOptions = OverlongOptions()
-    length: LengthOptions = LengthOptions()
-    language: LanguageOptions = LanguageOptions()
-    repetition: RepetitionOptions = RepetitionOptions()
+    correctness: Correctness = Correctness()
+
+    format: FormatOption = ThinkFormat()
+    """The structure of a completion. With weight 0 it is measured all the same."""
+
+    overlong: Overlong = Overlong()
+
+    length: LengthOption = LinearLength()
+    """A price on length."""
+
+    language: Language = Language()
+    repetition: Repetition = Repetition()
 
     functions: dict[str, FunctionOptions] = {}
     """Reward functions of the user's own, by the name of their component."""
 
     gate: str = ""
-    """A component without which nothing is paid: where it is not full, only penalties count. Empty for none."""
+    """A component without which nothing is rewarded: where it is not full, only penalties count. Empty for none."""
+
+    @property
+    def components(self) -> dict[str, RewardComponent]:
+        """The built-in components by name, in the order of their columns."""
+        return {name: getattr(self, name) for name in BUILT_IN}
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """The components that are rewarded only where another one is full, each with that other one."""
+        stated = {name: function.requires for name, function in self.functions.items()} | {FORMAT: self.format.requires}
+        return {name: needed for name, needed in stated.items() if needed and name != self.correctness.grader}
+
+    def is_used(self, name: str) -> bool:
+        """Whether a component is scored under these options: it is rewarded, or a condition for what is."""
+        if name in self.components:
+            return self.components[name].is_on or name in self.conditions.values() or name == self.gate
+        return name in self.functions and name != self.correctness.grader
+
+    def weight_of(self, name: str) -> float:
+        """The weight that the options state for one of their components; 0 where they do not use it."""
+        if not self.is_used(name):
+            return 0.0
+        return float((self.components if name in self.components else self.functions)[name].weight)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of every component that is used; 0 where one is only measured."""
+        return {name: self.weight_of(name) for name in component_names([self])}
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """The least and the most that a component adds to the total; functions are taken to return 0 to 1."""
+        component, weight = self.components.get(name, RewardComponent), self.weight_of(name)
+        ends = (weight * component.lowest, weight * component.highest)
+        return min(ends), max(ends)
+
+
+BUILT_IN = tuple(name for name in RewardOptions.model_fields if name not in ("functions", "gate"))
+
+
+def component_names(tables: Sequence[RewardOptions]) -> tuple[str, ...]:
+    """The components that some table uses: the built-in ones in a fixed order, then functions as first mentioned.
+
+    `correctness` and `format` are always scored. A function that grades correctness is that component and no other.
+    """
+    functions = dict.fromkeys(name for options in tables for name in options.functions if options.is_used(name))
+    used = [name for name in BUILT_IN if any(options.is_used(name) for options in tables or [RewardOptions()])]
+    return (*used, *functions)
+
+
+def weight_key(name: str) -> str:
+    """The option below a table of rewards that is a component's weight."""
+    return f"{name}.weight" if name in BUILT_IN else f"functions.{name}.weight"
+
+
+def requires_key(name: str) -> str:
+    """The option below a table of rewards that is a component's condition."""
+    return f"{name}.requires" if name in BUILT_IN else f"functions.{name}.requires"
+
+
+def reward_cards() -> Iterator[Card]:
+    """What the components say of themselves, and what is common to all."""
+    for info in RewardOptions.model_fields.values():
+        for model in getattr(info.annotation, "__args__", (info.annotation,)):
+            yield from getattr(model, "cards", ())
+    yield from _COMMON
+
+
+def _is_conditional(options: RewardOptions) -> bool:
+    return any(options.weight_of(name) for name in options.conditions)
+
+
+_COMMON = (
+    Card(
+        name="conditional rewards",
+        source="the seed, for the format",
+        what="a component is rewarded only where another one is full, as the format only where the answer is right",
+        equation="R = w·correct + λ·format·[correct = 1]",
+        values="λ 1",
+        keys=("rewards.format.requires", "rewards.format.weight", "rewards.functions.NAME.requires"),
+        is_on=lambda c: c.any_table(_is_conditional),
+        cost="none",
+        test="grading/test_components.py::test_a_condition_needs_the_full_component",
+    ),
+    Card(
+        name="reward gate",
+        source="in use (open-instruct)",
+        what="nothing is rewarded where one component is not full; penalties still count",
+        equation="R = Σ_k min(w_k R_k, 0) where the gate is below 1",
+        values="none",
+        keys=("rewards.gate",),
+        is_on=lambda c: c.any_table(lambda table: table.gate != ""),
+        cost="none",
+        test="grading/test_components.py::test_behind_a_gate_only_penalties_count",
+        differs="open-instruct's gate tests a scaled score for 1, so that any weight but 1 closes it for good.",
+    ),
+    Card(
+        name="reward functions",
+        source="in use",
+        what="functions of the user's own are components of the reward, called in their own processes",
+        equation="R = … + w·f(completion, problem)",
+        values="none",
+        keys=(
+            "rewards.functions.NAME.path",
+            "rewards.functions.NAME.weight",
+            "rewards.functions.NAME.requires",
+            "rewards.correctness.grader",
+        ),
+        is_on=lambda c: c.any_table(lambda table: bool(table.functions)),
+        cost="grading.workers processes, memory_mb each at most",
+        test="grading/test_components.py::test_weights_of_every_kind",
+    ),
+    Card(
+        name="rewards by domain",
+        source="OLMo 3",
+        what="each domain of problems has its own rewards and weights",
+        equation="R of the problem's domain",
+        values="none",
+        keys=("domains.NAME.rewards",),
+        is_on=lambda c: any(table != c.rewards for table in c.reward_tables().values()),
+        cost="none",
+        test="grading/test_components.py::test_a_component_that_a_domain_does_not_use_counts_nothing",
+    ),
+)

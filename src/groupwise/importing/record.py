@@ -13,8 +13,8 @@ from groupwise.config.checks import contradictions
 from groupwise.config.describe import all_keys
 from groupwise.config.messages import explain
 from groupwise.config.schema import Path
-from groupwise.config.suggest import suggest_word
 from groupwise.errors import DataError
+from groupwise.findings import suggest_word
 from groupwise.importing.fields import Field, shown
 
 

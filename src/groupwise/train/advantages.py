@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
-from groupwise.grading.totals import paid, weights
+from groupwise.grading.totals import rewarded, weights
 from groupwise.objective.advantage import (
     Moments,
     clip_advantages,
@@ -79,7 +79,7 @@ def _decoupled(groups: Sequence[GradedGroup], config: TrainConfig) -> torch.Tens
         options = config.rewards_of(group.problem.domain)
         rows.append(
             decoupled_advantages(
-                torch.from_numpy(paid(group.kept_rewards, options, group.names_K)[None]),
+                torch.from_numpy(rewarded(group.kept_rewards, options, group.names_K)[None]),
                 torch.from_numpy(weights(options, group.names_K)),
                 std_ddof=config.advantage.std_ddof,
                 std_epsilon=config.advantage.std_epsilon,

@@ -8,7 +8,7 @@ from groupwise.config import TrainConfig
 from groupwise.data.stream import ProblemStream
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader, PendingGroup
-from groupwise.grading.totals import CORRECTNESS
+from groupwise.grading.reward_options import CORRECTNESS
 from groupwise.model.load import Policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
-from groupwise.grading.totals import CORRECTNESS, payments
+from groupwise.grading.reward_options import CORRECTNESS
+from groupwise.grading.totals import weighted_rewards
 from groupwise.objective.metric import Metric
 from groupwise.train.collect import Collected, passes_filter
 
@@ -75,7 +76,7 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
     totals_P = [group.kept_totals for group in groups]
     _spread(metrics, "reward/total", totals_P)
     payments_P = [
-        payments(group.kept_rewards, config.rewards_of(group.problem.domain), group.names_K) for group in groups
+        weighted_rewards(group.kept_rewards, config.rewards_of(group.problem.domain), group.names_K) for group in groups
     ]
     for k, name in enumerate(groups[0].names_K):
         _spread(metrics, f"reward/{name}", [group.kept_rewards[:, k] for group in groups])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
-from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.types import Call, CallResult, Outcome
 from groupwise.problem import CallTest, CodeTests, StdinTest
 from tests.grading.code.sandboxes import EXITED, FakeSandbox, printed, returned

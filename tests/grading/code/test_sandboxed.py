@@ -3,8 +3,8 @@
 import pytest
 
 from groupwise.grading.code.code_grader import grade_code
+from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
-from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.types import Limits
 from groupwise.problem import CallTest, CodeTests, StdinTest

@@ -22,8 +22,8 @@ from groupwise.data.toy_code_demonstrations import (
 from groupwise.grading.code.code_compare import same_result
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.code.language.interpreter import Interpreter
+from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response
-from groupwise.grading.reward_options import CodeOptions
 from tests.grading.code.sandboxes import FakeSandbox, returned
 
 

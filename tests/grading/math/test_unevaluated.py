@@ -35,7 +35,7 @@ def test_a_computation_is_no_number(answer: str, gold: str) -> None:
         ("3+4x", "4x+3"), (r"2\sqrt{3}", r"\sqrt{12}"), ("2^{10}", "2^{10}"), (r"\pi", r"\pi"), ("x+1", "1+x"),
     ],
 )  # fmt: skip
-def test_a_written_number_is_graded_here_as_ever(answer: str, gold: str) -> None:
+def test_a_written_number_is_judged_as_ever(answer: str, gold: str) -> None:
     assert grade(rf"\boxed{{{answer}}}", gold, STRICT).status == "correct"
 
 

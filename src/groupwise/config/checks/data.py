@@ -8,7 +8,7 @@ from groupwise.config.checks.finding import unused
 from groupwise.config.checks.table import Table, each_once
 from groupwise.config.data import KEPT_LIMIT, is_generated
 from groupwise.findings import Finding, error, shown, warning
-from groupwise.grading.totals import CORRECTNESS, conditions
+from groupwise.grading.reward_options import CORRECTNESS
 
 
 def problems(config: TrainConfig) -> Iterator[Finding]:
@@ -162,7 +162,7 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
 
 def _filter_of_what_is_not_paid(table: Table) -> Iterator[Finding]:
     rewards = table.options
-    if rewards.correctness.weight == 0 and CORRECTNESS not in (*conditions(rewards).values(), rewards.gate):
+    if rewards.correctness.weight == 0 and CORRECTNESS not in (*rewards.conditions.values(), rewards.gate):
         key = table.key("correctness.weight")
         text = (
             f"active_sampling.filter=correctness with {key}=0: groups are chosen for something that is not paid; set "

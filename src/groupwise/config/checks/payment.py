@@ -3,20 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from groupwise.config import RewardOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.config.checks.finding import unused
 from groupwise.config.checks.table import Table, each_once
 from groupwise.findings import Finding, error, shown, warning
-from groupwise.grading.totals import (
-    CORRECTNESS,
-    FORMAT,
-    LENGTH,
-    OVERLONG,
-    REPETITION,
-    conditions,
-    weight_key,
-    weights_of,
-)
+from groupwise.grading.reward_options import CORRECTNESS, requires_key, weight_key
 
 
 def advantage(config: TrainConfig) -> Iterator[Finding]:
@@ -69,41 +60,42 @@ def _estimators(config: TrainConfig) -> Iterator[Finding]:
         yield from each_once(config, _beside_pass_at_k)
     if options.estimator == "max_rl":
         yield from each_once(config, _beside_max_rl)
-    if options.estimator == "gdpo" and len(paid := config.paid_components) == 1:
+    if options.estimator == "gdpo" and len(used := config.rewarded_components) == 1:
         text = (
-            f"advantage.estimator=gdpo with {paid[0]} as the only paid reward: there is nothing to normalise apart, "
-            "what is left is a group deviation with one more whitening; give a second reward a weight, or set "
-            "advantage.estimator=group with advantage.scale=group_std"
+            f"advantage.estimator=gdpo with {used[0]} as the only reward with a weight: there is nothing to "
+            "normalise apart, what is left is a group deviation with one more whitening; give a second reward a "
+            "weight, or set advantage.estimator=group with advantage.scale=group_std"
         )
-        yield warning(("advantage.estimator", f"rewards.{weight_key(paid[0])}"), text)
+        yield warning(("advantage.estimator", f"rewards.{weight_key(used[0])}"), text)
 
 
 def _beside_pass_at_k(table: Table) -> Iterator[Finding]:
-    """Full answers are counted and nothing else is paid."""
-    because, remedy = "advantage.estimator=pass_at_k", "pay it with another estimator"
+    """Full answers are counted and nothing else is rewarded."""
+    because, remedy = "advantage.estimator=pass_at_k", "reward it with another estimator"
     yield from table.unused("correctness.weight", because, remedy)
     yield from table.unused("correctness.code.credit", because, "an answer is right or wrong to it")
-    for name, weight in weights_of(table.options).items():
+    for name, weight in table.options.weights.items():
         if name != CORRECTNESS and weight != 0:
             text = (
-                f"{table.key(weight_key(name))}={shown(weight)} has no effect with {because}, which pays right answers "
-                f"and nothing else; {remedy}, or set it to 0, where it is measured alone"
+                f"{table.key(weight_key(name))}={shown(weight)} has no effect with {because}, which rewards right "
+                f"answers and nothing else; {remedy}, or set it to 0, where it is measured alone"
             )
             yield error((table.key(weight_key(name)), "advantage.estimator"), text)
-    for name, when in conditions(table.options).items():
-        key = "format.requires" if name == FORMAT else f"functions.{name}.requires"
-        yield from table.unused(key, because, f"leave {when} out")
+    for name, needed in table.options.conditions.items():
+        yield from table.unused(requires_key(name), because, f"leave {needed} out")
     yield from table.unused("gate", because, "leave the gate out")
 
 
 def _beside_max_rl(table: Table) -> Iterator[Finding]:
     """What could make the mean reward, by which it divides, negative or something other than a rate of success."""
-    takes = [name for name in weights_of(table.options) if _lowest(table.options, name) < 0]
+    options = table.options
+    takes = [name for name in options.weights if options.range_of(name)[0] < 0]
     if takes:
-        key = table.key(weight_key(takes[0]) if takes[0] != OVERLONG else "overlong.buffer_tokens")
+        switched = takes[0] in options.components
+        key = table.key(f"{takes[0]}.{options.components[takes[0]].switch}" if switched else weight_key(takes[0]))
         text = (
             f"advantage.estimator=max_rl with {key}: it divides by the mean reward, which {' and '.join(takes)} can "
-            "make negative; pay without, or take another estimator"
+            "make negative; leave it out, or take another estimator"
         )
         yield error(("advantage.estimator", key), text)
     if table.options.correctness.code.credit == "fraction":
@@ -113,16 +105,6 @@ def _beside_max_rl(table: Table) -> Iterator[Finding]:
             "the rate of success; set it to all"
         )
         yield warning(("advantage.estimator", key), text)
-
-
-def _lowest(options: RewardOptions, name: str) -> float:
-    """The least that a component adds to the total, as far as its options say."""
-    weight = weights_of(options)[name]
-    if name in (OVERLONG, REPETITION) or (name == LENGTH and options.length.form == "linear"):
-        return -weight
-    if name == LENGTH:
-        return -weight / 2
-    return min(weight, 0.0)
 
 
 def _largest_advantage(config: TrainConfig) -> float | None:
@@ -135,7 +117,7 @@ def _largest_advantage(config: TrainConfig) -> float | None:
         largest = (samples - 1) / math.sqrt(samples) if options.std_ddof == 1 else math.sqrt(samples - 1)
         return largest * (samples / (samples - 1) if options.baseline == "leave_one_out" else 1.0)
     tables = config.reward_tables().values()
-    if any(weight != 0 for table in tables for name, weight in weights_of(table).items() if name in table.functions):
+    if any(weight != 0 for table in tables for name, weight in table.weights.items() if name in table.functions):
         return None
-    # Every component that is built in spans 1.
-    return max(sum(weights_of(table).values()) for table in tables)
+    ranges = [[table.range_of(name) for name in table.weights] for table in tables]
+    return max(sum(most - least for least, most in of_table) for of_table in ranges)

@@ -4,12 +4,12 @@ from groupwise.config import TrainConfig
 from groupwise.explain.techniques.beside import DATA, PENALTIES
 from groupwise.explain.techniques.fifteen import FIFTEEN
 from groupwise.explain.techniques.policy_term import ADVANTAGES, SURROGATES
-from groupwise.explain.techniques.rewards import REWARDS
 from groupwise.explain.techniques.technique import Technique
+from groupwise.grading.reward_options import reward_cards
 
 __all__ = ["ADDITIONS", "FIFTEEN", "Technique", "techniques_of"]
 
-ADDITIONS: tuple[Technique, ...] = (*ADVANTAGES, *SURROGATES, *PENALTIES, *REWARDS, *DATA)
+ADDITIONS: tuple[Technique, ...] = (*ADVANTAGES, *SURROGATES, *PENALTIES, *reward_cards(), *DATA)
 
 
 def techniques_of(config: TrainConfig) -> list[Technique]:

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from groupwise.grading.code.code_compare import same_output, same_result
 from groupwise.grading.code.code_extract import extract_program
 from groupwise.grading.code.code_view import Views
+from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
-from groupwise.grading.reward_options import CodeOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.types import Call, CallResult, Limits, Outcome
 from groupwise.problem import CallTest, CodeTests, StdinTest

@@ -1,18 +1,29 @@
-"""The share of letters in the wanted script (the language consistency reward of DeepSeek-R1, 2501.12948 section 2.3.2,
-counted in letters instead of words).
+"""The fraction of letters in the wanted script.
+
+It is the language consistency reward of DeepSeek-R1 (2501.12948 section 2.3.2), counted in letters instead of words.
 
 Letters that belong to all scripts, as in the mathematical alphabets, count on neither side, and LaTeX commands and the
 tags of the format are no language. Nothing else is left out, code and formulas included: whatever was left out would be
 a place to write in another language.
 """
 
+from __future__ import annotations
+
 import difflib
 import functools
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import regex
 
+from groupwise.grading.components.component import Answers, RewardComponent
 from groupwise.grading.records import SPECIAL_TOKEN, Response, Score
+from groupwise.technique import Card
+
+if TYPE_CHECKING:
+    from groupwise.config.checks.table import Table
+    from groupwise.findings import Finding
 
 # Suggested for a name that Unicode does not know.
 COMMON_SCRIPTS = (
@@ -37,26 +48,62 @@ _NO_LANGUAGE = re.compile(r"\\[A-Za-z]+|</?(?:think|answer)>|" + SPECIAL_TOKEN.p
 _SHARED = r"--\p{Script=Common}--\p{Script=Inherited}"
 
 
+class Language(RewardComponent):
+    """The fraction of letters in the wanted script, against mixing of languages in the reasoning (R1)."""
+
+    script: str = "Latin"
+    """Unicode script: Latin, Han, Cyrillic, Arabic, Hangul, Devanagari, Greek, … Several are joined with `+`. LaTeX
+    commands do not count; a text without letters gets 1."""
+
+    cards = (
+        Card(
+            name="language consistency",
+            source="DeepSeek-R1 2501.12948 §2.3.2",
+            what="reasoning in the wanted language is rewarded, against mixing of languages",
+            equation="R = … + w·(words of the language / all words)",
+            values="w 1, added to the rest",
+            keys=("rewards.language.weight", "rewards.language.script"),
+            is_on=lambda c: c.any_table(lambda table: table.language.is_on),
+            cost="none",
+            test="grading/test_length_language_repetition.py::test_share_of_letters",
+            differs="Letters of a script are counted here, so that languages of one script are not told apart; the "
+            "paper counts words.",
+        ),
+    )
+
+    def score(self, answers: Answers) -> list[Score]:
+        """See `score_language`."""
+        return [score_language(response, self.script) for response in answers.responses_G]
+
+    def described(self, max_new_tokens: int) -> str:  # noqa: ARG002
+        """With its script."""
+        return f"language (fraction of letters in {self.script})"
+
+    def findings_in(self, table: Table) -> Iterator[Finding]:
+        """A script that there is not."""
+        if problem := script_error(self.script):
+            yield table.error(("language.script",), f"{table.key('language.script')}: {problem}")
+
+
 def score_language(response: Response, script: str) -> Score:
-    """The share of letters that are of the wanted script, 0 to 1; 1 where there are no letters to judge.
+    """The fraction of letters that are of the wanted script, 0 to 1; 1 where there are no letters to judge.
 
     script: a Unicode script, or several joined with `+`, as in `Han+Hiragana+Katakana`. Raises ValueError for what
-    `script_fault` refuses.
+    `script_error` refuses.
     """
-    fault = script_fault(script)
-    if fault:
-        raise ValueError(fault)
+    if problem := script_error(script):
+        raise ValueError(problem)
     letters, wanted = _patterns(_names(script))
     text = _NO_LANGUAGE.sub(" ", response.text)
     total = sum(map(len, letters.findall(text)))
     if total == 0:
         return Score(1.0, "scored", "no letters")
-    share = sum(map(len, wanted.findall(text))) / total
-    return Score(share, "scored", "" if share == 1.0 else f"{100 * share:.0f} % of the letters are {script}")
+    fraction = sum(map(len, wanted.findall(text))) / total
+    return Score(fraction, "scored", "" if fraction == 1.0 else f"{100 * fraction:.0f} % of the letters are {script}")
 
 
 @functools.lru_cache(maxsize=64)
-def script_fault(script: str) -> str:
+def script_error(script: str) -> str:
     """What is wrong with the name of a script, with a suggestion; empty where nothing is."""
     for name in _names(script):
         if name.lower() in ("common", "inherited", "unknown"):
@@ -80,7 +127,7 @@ def _names(script: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _patterns(names: tuple[str, ...]) -> tuple["regex.Pattern[str]", "regex.Pattern[str]"]:
+def _patterns(names: tuple[str, ...]) -> tuple[regex.Pattern[str], regex.Pattern[str]]:
     """Runs of letters that belong to one script alone, and of those that belong to one of these."""
     wanted = "".join(rf"\p{{Script={name}}}" for name in names)
     return regex.compile(rf"(?V1)[\p{{L}}{_SHARED}]+"), regex.compile(rf"(?V1)[\p{{L}}&&[{wanted}]]+")

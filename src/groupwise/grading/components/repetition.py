@@ -1,28 +1,87 @@
 """A penalty of repeated n-grams of tokens."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from groupwise.grading.components.component import Answers, RewardComponent
 from groupwise.grading.records import Score
+from groupwise.lazy import np
+from groupwise.options import Fraction, PositiveInt
+from groupwise.technique import Card, number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from groupwise.config.checks.table import Table
+    from groupwise.findings import Finding
+
+
+class Repetition(RewardComponent):
+    """Penalty of repeated n-grams of tokens: 0 to -1, minus the fraction of n-grams that occurred before."""
+
+    lowest, highest, best_wrong = -1.0, 0.0, 0.0
+
+    ngram_tokens: PositiveInt = 20
+    """Length of an n-gram."""
+
+    free_fraction: Fraction = 0.0
+    """This fraction of repeated n-grams costs nothing; the rest is scaled to -1 again."""
+
+    cards = (
+        Card(
+            name="repetition penalty",
+            source="2502.03373",
+            what="n-grams of tokens that occurred before cost something",
+            equation="- (repeated n-grams / n-grams)",
+            values="n 40, 0.05 for each",
+            keys=("rewards.repetition.weight", "rewards.repetition.ngram_tokens", "rewards.repetition.free_fraction"),
+            is_on=lambda c: c.any_table(lambda table: table.repetition.is_on),
+            cost="none",
+            test="grading/test_length_language_repetition.py::test_repeated_fraction",
+            differs="The paper charges the repeated tokens; here it is one number for the answer.",
+        ),
+    )
+
+    def score(self, answers: Answers) -> list[Score]:
+        """See `score_repetition`."""
+        return [score_repetition(r.ids, self.ngram_tokens, self.free_fraction) for r in answers.responses_G]
+
+    def described(self, max_new_tokens: int) -> str:  # noqa: ARG002
+        """With its n."""
+        beyond = f" beyond {number(self.free_fraction)}" if self.free_fraction else ""
+        return f"repetition (minus the fraction of repeated {self.ngram_tokens}-grams{beyond})"
+
+    def findings_in(self, table: Table) -> Iterator[Finding]:
+        """Answers too short for it, and a penalty that nothing can cost."""
+        longest = table.config.sampling.max_new_tokens
+        if self.ngram_tokens >= longest:
+            text = (
+                f"{table.key('repetition.ngram_tokens')}={self.ngram_tokens} is not less than sampling.max_new_tokens="
+                f"{longest}: no answer holds two such n-grams; lower it"
+            )
+            yield table.error(("repetition.ngram_tokens",), text, "sampling.max_new_tokens")
+        if self.free_fraction == 1:
+            text = f"{table.key('repetition.free_fraction')}=1: no repetition ever costs anything; lower it"
+            yield table.error(("repetition.free_fraction",), text)
 
 
 def score_repetition(ids: Sequence[int], ngram_tokens: int, free_fraction: float = 0.0) -> Score:
     """0 where no n-gram occurs twice, down to -1 where only one kind is left of infinitely many.
 
-    With the share of repeated n-grams r = 1 - (different n-grams) / (all n-grams) and the free share f:
+    With the fraction of repeated n-grams r = 1 - (different n-grams) / (all n-grams) and the free fraction f:
     -max(0, r - f) / (1 - f). Fewer than n + 1 tokens hold no two n-grams and cost nothing, nor does f = 1.
     """
-    share = repeated_share(ids, ngram_tokens)
-    if share <= free_fraction:
+    fraction = repeated_fraction(ids, ngram_tokens)
+    if fraction <= free_fraction:
         return Score(0.0, "scored")
-    detail = f"{100 * share:.0f} % of the {ngram_tokens}-grams occurred before"
-    return Score(-(share - free_fraction) / (1.0 - free_fraction), "scored", detail)
+    detail = f"{100 * fraction:.0f} % of the {ngram_tokens}-grams occurred before"
+    return Score(-(fraction - free_fraction) / (1.0 - free_fraction), "scored", detail)
 
 
-def repeated_share(ids: Sequence[int], ngram_tokens: int) -> float:
-    """The share of n-grams that occurred before, from 0 to less than 1. Raises ValueError for n below 1."""
+def repeated_fraction(ids: Sequence[int], ngram_tokens: int) -> float:
+    """The fraction of n-grams that occurred before, from 0 to less than 1. Raises ValueError for n below 1."""
     if ngram_tokens < 1:
         raise ValueError(f"an n-gram has at least one token, not {ngram_tokens}")
     count = len(ids) - ngram_tokens + 1

@@ -1,30 +1,31 @@
-"""The format reward: the form that a completion keeps, whatever it says.
+"""The format reward of tags: the structure that a completion keeps, whatever it says.
 
-Three forms. `think`: one non-empty `<think>…</think>`, then a non-empty answer. `think_answer`: the same, and the
-answer stands alone in one non-empty `<answer>…</answer>`. `regex`: a pattern of the user's own matches the whole
-completion.
+`think`: one non-empty `<think>…</think>`, then a non-empty answer. `think_answer`: the same, and the answer is alone in
+one non-empty `<answer>…</answer>`.
 
-`strict` pays 1 or 0. `soft` pays quarters, one for each part that is kept:
+`strict` gives 1 or 0. `soft` gives quarters, one for each part that is kept:
 
 - `think`: `<think>` with text behind it; nothing before that `<think>`; text with `</think>` behind it; an answer
   behind that `</think>`.
 - `think_answer`: the reasoning in its tags; the answer in its tags; with both, the reasoning first; with both, nothing
   outside of them.
 
-Where a tag is repeated or empty, or closes before it opens, `soft` pays nothing at all. A pattern is matched or not.
+Where a tag is repeated or empty, or closes before it opens, `soft` gives 0.
 
 On token ids a tag that is a single token is exact; a tag of several tokens is looked for in the text between the exact
 ones. On text alone a tag is seen however it was spelled. A tag is a tag in quotes and in code too, and a special token
 is no content.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
-from groupwise.grading.components.pattern import matches
+from groupwise.grading.components.component import Answers, Decoder, RewardComponent
 from groupwise.grading.records import SPECIAL_TOKEN, Response, Score
-from groupwise.grading.reward_options import FormatOptions
+from groupwise.technique import Card, Technique
 
 Form = Literal["think", "think_answer"]
 
@@ -41,39 +42,87 @@ _SPLIT: dict[Form, re.Pattern[str]] = {
 _REASONING, _ANSWER = (THINK, CONTENT, THINK_END), (ANSWER, CONTENT, ANSWER_END)
 
 
-class Decoder(Protocol):
-    """The one thing that is needed of a tokenizer."""
+class FormatReward(RewardComponent, Technique):
+    """Base of the formats: 1 where a completion keeps it, else 0 or a part. Measured with weight 0 too."""
 
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        """The text of these tokens."""
-        ...
+    always_scored = True
+
+    requires: str = ""
+    """The component that has to be full for the format to be rewarded, as in `correctness`. Empty for none."""
+
+    def described(self, max_new_tokens: int) -> str:  # noqa: ARG002
+        """The name alone."""
+        return "format"
 
 
-def score_format(
-    response: Response, options: FormatOptions, tag_ids: Mapping[str, int], decoder: Decoder | None = None
-) -> Score:
-    """The format reward from 0 to 1, with the reason where it is not 1.
+class TaggedFormat(FormatReward):
+    """Base of the two formats of tags."""
 
-    tag_ids: the ids of those of `<think>`, `</think>`, `<answer>`, `</answer>` that are one token each. Without both
-    of the first two, or without a decoder, the text is judged. Raises ValueError for a pattern that `pattern_fault`
-    refuses.
-    """
-    if options.form == "regex":
-        # The beginning that the prompt already holds belongs to the form.
-        text = (THINK if response.opened else "") + SPECIAL_TOKEN.sub("", response.text)
-        fault = matches(options.pattern, text, options.pattern_milliseconds)
-        return Score(0.0 if fault else 1.0, "scored", fault)
-    form: Form = options.form
-    if decoder is not None and THINK in tag_ids and THINK_END in tag_ids:
-        pieces = pieces_of_ids(response.ids, form, tag_ids, decoder)
-    else:
-        pieces = pieces_of_text(response.text, form)
-    if response.opened:
-        pieces = [THINK, *pieces]
-    fault = form_fault(pieces, form)
-    if not fault:
-        return Score(1.0, "scored")
-    return Score(soft_share(pieces, form) if options.strictness == "soft" else 0.0, "scored", fault)
+    form: ClassVar[Form]
+
+    strictness: Literal["strict", "soft"] = "strict"
+    """`soft` gives a quarter for each of four parts that are kept, and 0 where a tag is empty, repeated, or closed
+    before it opens. `think`: a <think> with text behind it, nothing before it, text with </think> behind it, an answer
+    behind that. `think_answer`: the reasoning in its tags, the answer in its tags, both in this order, nothing outside
+    of both."""
+
+    def described(self, max_new_tokens: int) -> str:  # noqa: ARG002
+        """With the parts, where they count one by one."""
+        return "format" if self.strictness == "strict" else "format (a quarter for each of 4 parts)"
+
+    def score(self, answers: Answers) -> list[Score]:
+        """See `score_tags`."""
+        return [self.score_tags(response, answers.tag_ids, answers.decoder) for response in answers.responses_G]
+
+    def score_tags(self, response: Response, tag_ids: Mapping[str, int], decoder: Decoder | None = None) -> Score:
+        """The format reward from 0 to 1, with the reason where it is not 1.
+
+        tag_ids: the ids of those of `<think>`, `</think>`, `<answer>`, `</answer>` that are one token each. Without
+        both of the first two, or without a decoder, the text is judged.
+        """
+        if decoder is not None and THINK in tag_ids and THINK_END in tag_ids:
+            pieces = pieces_of_ids(response.ids, self.form, tag_ids, decoder)
+        else:
+            pieces = pieces_of_text(response.text, self.form)
+        if response.opened:
+            pieces = [THINK, *pieces]
+        problem = format_problem(pieces, self.form)
+        if not problem:
+            return Score(1.0, "scored")
+        return Score(kept_fraction(pieces, self.form) if self.strictness == "soft" else 0.0, "scored", problem)
+
+
+class ThinkFormat(TaggedFormat):
+    """One non-empty <think>…</think>, then an answer."""
+
+    form = "think"
+
+    type: Literal["think"] = "think"
+
+    cards = (
+        Card(
+            name="format reward",
+            source="DeepSeek-R1 2501.12948",
+            what="one non-empty <think>…</think> before the answer is rewarded, or another format",
+            equation="R = w·correct + λ·format",
+            values="λ 1 in R1-Zero",
+            keys=("rewards.format", "rewards.format.weight", "rewards.format.strictness"),
+            is_on=lambda c: c.any_table(lambda table: table.format.weight > 0),
+            cost="none",
+            test="grading/test_format_reward.py::test_think",
+            differs="The seed rewards the order of the first two tags alone, so that an empty or repeated block earns "
+            "it, and nothing where the template opens the block. At λ = w a wrong answer with tags equals a right one "
+            "without.",
+        ),
+    )
+
+
+class ThinkAnswerFormat(TaggedFormat):
+    """The answer alone in one non-empty <answer>…</answer> behind the <think>…</think>, with white space between."""
+
+    form = "think_answer"
+
+    type: Literal["think_answer"] = "think_answer"
 
 
 def pieces_of_ids(ids: Sequence[int], form: Form, tag_ids: Mapping[str, int], decoder: Decoder) -> list[str]:
@@ -105,7 +154,7 @@ def pieces_of_text(text: str, form: Form) -> list[str]:
     return pieces
 
 
-def form_fault(pieces: Sequence[str], form: Form) -> str:
+def format_problem(pieces: Sequence[str], form: Form) -> str:
     """What is wrong with the order of the pieces; empty where nothing is."""
     pairs = [(THINK, THINK_END)] + [(ANSWER, ANSWER_END)] * (form == "think_answer")
     for tag in (tag for pair in pairs for tag in pair):
@@ -129,8 +178,8 @@ def form_fault(pieces: Sequence[str], form: Form) -> str:
     return f"text behind {ANSWER_END}" if pieces[-1] == CONTENT else f"text between {THINK_END} and {ANSWER}"
 
 
-def soft_share(pieces: Sequence[str], form: Form) -> float:
-    """The quarters that are paid for a form that is not wholly kept; see the top of the module."""
+def kept_fraction(pieces: Sequence[str], form: Form) -> float:
+    """The quarters of a format that is not wholly kept; see the top of the module."""
     if _repeated_or_empty(pieces, form):
         return 0.0
     if form == "think":
