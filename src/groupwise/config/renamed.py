@@ -4,28 +4,30 @@ from groupwise.config.describe import NAME
 from groupwise.config.schema import Place
 from groupwise.findings import shown
 
-_CLIP = "objective.surrogate={type: ppo_clip, %s: ...}"
-_GROUP = "advantage.estimator={type: group, %s: ...}"
-_TARGET = "entropy.bonus={type: target, %s: ...}"
-_CLIP_COV = "entropy.covariance={type: clip_cov, %s: ...}"
-
+# The option that chooses a technique, the technique, what the old keys of its options began with, and their names.
+_MOVED = (
+    ("objective.surrogate", "cispo", "objective.cispo_", "cap floor"),
+    ("objective.surrogate", "sapo", "objective.sapo_", "temperature_positive temperature_negative"),
+    ("objective.surrogate", "vespo", "objective.vespo_", "k_positive lambda_positive k_negative lambda_negative"),
+    ("objective.surrogate", "ppo_clip", "objective.", "dual_clip"),
+    ("advantage.estimator", "group", "advantage.", "baseline scale std_ddof std_epsilon"),
+    ("entropy.bonus", "fixed", "entropy.", "coefficient"),
+    ("entropy.bonus", "target", "entropy.", "target_nats coefficient_step max_coefficient"),
+    ("entropy.covariance", "clip_cov", "entropy.clip_cov_", "low high"),
+    ("entropy.covariance", "kl_cov", "entropy.kl_cov_", "coefficient"),
+)
 # Keys of 0.1.0, some with a value, as they are written since 0.2.0.
-RENAMED: dict[str, str] = {
-    **{f"objective.{name}": _CLIP % name for name in ("clip_low", "clip_high", "dual_clip")},
-    **{f"objective.cispo_{name}": f"objective.surrogate={{type: cispo, {name}: ...}}" for name in ("cap", "floor")},
-    **{
-        f"objective.{technique}_{name}": f"objective.surrogate={{type: {technique}, {name}: ...}}"
-        for technique, names in {
-            "sapo": ("temperature_positive", "temperature_negative"),
-            "vespo": ("k_positive", "lambda_positive", "k_negative", "lambda_negative"),
-        }.items()
-        for name in names
-    },
+RENAMED = {
+    f"{prefix}{name}": f"{choice}={{type: {technique}, {name}: ...}}"
+    for choice, technique, prefix, names in _MOVED
+    for name in names.split()
+} | {
+    "objective.clip_low": "objective.surrogate={type: ppo_clip, clip_low: ...}; dppo: tv_low, gmpo: log_clip_low",
+    "objective.clip_high": "objective.surrogate={type: ppo_clip, clip_high: ...}; dppo: tv_high, gmpo: log_clip_high",
     "objective.constant_length_tokens": "objective.reduction={type: constant_length, tokens: ...}",
     "objective.truncated=mask": "objective.mask_truncated=true",
     "objective.truncated=train": "objective.mask_truncated=false",
     "objective.truncated": "objective.mask_truncated",
-    **{f"advantage.{name}": _GROUP % name for name in ("baseline", "scale", "std_ddof", "std_epsilon")},
     "advantage.pass_k": "advantage.estimator={type: pass_at_k, k: ...}",
     "engine_correction.form=truncate": "engine_correction={type: tis, cap: ...}",
     "engine_correction.form=band": "engine_correction={type: mis, low: ..., high: ...}",
@@ -37,19 +39,13 @@ RENAMED: dict[str, str] = {
     "kl.placement=reward": "kl.in_reward=true",
     "kl.placement=loss": "kl.in_reward=false",
     "kl.placement": "kl.in_reward",
-    "entropy.coefficient": "entropy.bonus={type: fixed, coefficient: ...}",
-    **{f"entropy.{name}": _TARGET % name for name in ("target_nats", "coefficient_step", "max_coefficient")},
     "entropy.train_top_share": "entropy.tokens={type: top_entropy, fraction: ...}",
-    "entropy.covariance_share": _CLIP_COV % "fraction",
-    "entropy.clip_cov_low": _CLIP_COV % "low",
-    "entropy.clip_cov_high": _CLIP_COV % "high",
-    "entropy.kl_cov_coefficient": "entropy.covariance={type: kl_cov, coefficient: ...}",
+    "entropy.covariance_share": "entropy.covariance={type: clip_cov, fraction: ...}",
     "sampling.keep_mask=replay": "sampling.replay_mask=true",
     "sampling.keep_mask=none": "sampling.replay_mask=false",
     "sampling.keep_mask": "sampling.replay_mask",
     "sampling.engine_batch_sequences": "engine.batch_sequences",
     "active_sampling.retire_pass_rate": "active_sampling.retire_accuracy",
-    "rewards.correctness.grader=maths": "rewards.correctness.grader=math",
     "rewards.correctness.maths": "rewards.correctness.math",
     "rewards.correctness.code.credit=share": "rewards.correctness.code.credit=fraction",
     "rewards.format.form": "rewards.format.type",
