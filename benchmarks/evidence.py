@@ -26,7 +26,7 @@ from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.make import make_engine
 
 FOLDER = Path("build/evidence")
 DOC = Path("docs/evidence.md")
@@ -201,7 +201,7 @@ def accuracies_of(model: str) -> tuple[Measurement, Measurement]:
     """Greedy, and sampled at temperature 1."""
     config = compose_train_config(["demo", f"problems.eval_problems={EVAL_PROBLEMS}"])
     policy = load_policy(model)
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    engine = make_engine(config, policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     problems = eval_problems(config.problems, {})
     with Grader(config, policy.tokenizer, policy.think_ids) as grader:

@@ -18,7 +18,7 @@ from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.rollout.engine import SamplingParams
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.make import make_engine
 
 
 class Examiner:
@@ -28,7 +28,7 @@ class Examiner:
         self._config = compose_train_config(["demo", f"problems.eval_problems={problems}"])
         self._samples = samples
         self._policy = load_policy(self._config.model.path)
-        self._engine = InProcessEngine(self._policy, self._config.sampling.engine_batch_sequences)
+        self._engine = make_engine(self._config, self._policy)
         self._renderer = PromptRenderer(self._policy.tokenizer, self._config.prompt)
         grader = Grader(self._config, self._policy.tokenizer, self._policy.think_ids)
         self._grader = grader.for_measuring()

@@ -19,15 +19,16 @@ from groupwise.config.compose import compose_to_explain, compose_train_config
 from groupwise.config.describe import all_keys
 from groupwise.config.schema import as_named_sections, as_section, as_techniques
 from groupwise.errors import UsageError
-from groupwise.explain.costs import Cost, costs_of, shown_bytes
+from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.docs import document
 from groupwise.explain.equation import equation_of
 from groupwise.explain.report import explain, plan_lines, to_json, to_text
 from groupwise.explain.rewards import domain_lines, domain_table
 from groupwise.explain.techniques import ADDITIONS, FIFTEEN, Technique, techniques_of
 from groupwise.grading.reward_options import FunctionOptions
-from groupwise.memory.model_size import ModelSize, model_size
+from groupwise.memory.needs import shown_bytes
 from groupwise.model.load import load_policy
+from groupwise.model.size import ModelSize, read_size
 from tests.support.commands import groupwise
 
 TESTS = Path(__file__).parents[1]
@@ -410,7 +411,7 @@ def test_the_page_is_that_of_the_registry() -> None:
 # Costs
 
 # 1000 weights, 100 of them embeddings; a token takes 2·2·3·4 = 48 numbers in the cache.
-SIZE = ModelSize(1000, 100, layers=2, kv_heads=3, head_dim=4, vocabulary=50, context=64)
+SIZE = ModelSize(1000, 100, layers=2, kv_heads=3, head_dim=4, hidden=12, intermediate=30, vocabulary=50)
 SMALL: dict[str, Mapping[str, object]] = {
     "sampling": {"max_new_tokens": 10},
     "batch": {"prompts_per_step": 2, "samples_per_prompt": 4},
@@ -433,7 +434,7 @@ def test_costs_of_the_plain_case() -> None:
 
 def test_costs_of_a_reduced_engine() -> None:
     model: dict[str, object] = {"compute_dtype": "bfloat16", "trainable": "all_but_embeddings"}
-    config = build(**{**SMALL, "sampling": {"max_new_tokens": 10, "engine_batch_sequences": 3}}, model=model)
+    config = build(**{**SMALL, "sampling": {"max_new_tokens": 10}, "engine": {"batch_sequences": 3}}, model=model)
     found = quantities(config)
     assert found["engine copy"] == 2000
     assert found["gradient and AdamW moments"] == 12 * 900
@@ -501,15 +502,15 @@ def test_shown_bytes() -> None:
 
 
 def test_the_size_of_the_bundled_model_and_of_its_folder() -> None:
-    size = model_size("bundled")
+    size = read_size("bundled")
     assert isinstance(size, ModelSize)
     policy = load_policy("bundled")
     assert size.parameters == sum(weight.numel() for weight in policy.model.parameters())
     assert size.embedding_parameters == policy.model.get_input_embeddings().weight.numel()
-    assert (size.vocabulary, size.context) == (policy.model.config.vocab_size, policy.max_context_tokens)
+    assert size.vocabulary == policy.model.config.vocab_size
     # 4 layers, 1 key and 1 value head of width 32.
-    assert size.cache_values_per_token() == 256
-    assert model_size(str(Path(bundled_file).parent / "model")) == size
+    assert size.cache_values_per_token == 256
+    assert read_size(str(Path(bundled_file).parent / "model")) == size
 
 
 # Any configuration
@@ -528,6 +529,9 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
         return any_section(section, draw)
     if entry is not None:
         return {name: NEEDED.get(entry, {}) | any_section(entry, draw) for name in draw.choice([[], ["math", "code"]])}
+    if techniques := as_techniques(info.annotation):
+        name = draw.choice(list(techniques))
+        return {**any_section(techniques[name], draw), "type": name}
     if type(None) in arguments:
         return draw.choice([None, 0.0, 0.1])
     if info.annotation is bool:
@@ -620,7 +624,7 @@ def test_explained_for_programs() -> None:
     assert {"symbol": "R", "meaning": "correct + 0.2·format"} in explained["terms"]
     assert [technique["number"] for technique in explained["techniques"]] == [1, 2, 3, 4, 5, 7, None]
     assert explained["techniques"][4]["options"] == {"objective.clip_low": 0.2, "objective.clip_high": 0.28}
-    size = model_size("bundled")
+    size = read_size("bundled")
     assert isinstance(size, ModelSize)
     assert explained["parameters"] == size.parameters
     assert explained["costs"][0] == {

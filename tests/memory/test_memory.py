@@ -16,17 +16,20 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import UsageError
 from groupwise.memory import fit as memory
-from groupwise.memory.fit import USABLE_SHARE, Needs, fit_micro_batches, needs_of
+from groupwise.memory.fit import USABLE_SHARE, fit_micro_batches
 from groupwise.memory.free_memory import free_main_bytes
 from groupwise.memory.live_bytes import LiveBytes
+from groupwise.memory.needs import Needs, needs_of
 from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
 from groupwise.memory.truncated_model import truncated
 from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
+from groupwise.model.size import size_of
 from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.make import make_engine
+from groupwise.rollout.options import EngineMemory
 from groupwise.train import loop, setup
 from groupwise.train import run as main
 from groupwise.train.ranks import World
@@ -134,26 +137,34 @@ def test_the_worst_shapes_fill_the_budget() -> None:
 
 
 def test_the_counted_bytes_by_hand() -> None:
-    policy = fresh()
+    size = size_of(fresh().model)
     config = config_of(
         batch={"prompts_per_step": 3, "samples_per_prompt": 4},
         active_sampling={"max_prompts_per_step_factor": 2.0},
-        sampling={"engine_batch_sequences": 20, "max_new_tokens": 50},
+        sampling={"max_new_tokens": 50},
+        engine={"batch_sequences": 20},
     )
     weights = 500 * 64 * 2 + 4 * (64 * 64 * 2 + 64 * 16 * 2 + 3 * 64 * 160 + 2 * 64) + 64
     # 20 answers of 5 problems; a key and a value of 16 numbers in 4 layers, and in a fifth while the cache grows.
     cache = 2 * 16 * 4 * (5 * 20 * 50 + 4 * 5 * 30)
     logits = 20 * 500 * 4 * 4
     layer = (4 * 64 + 3 * 160) * 4 * 5 * 30
-    assert needs_of(config, policy, longest_prompt=30) == Needs(8 * weights, 4 * weights, cache + logits + layer)
-    reduced = needs_of(config, replace(policy, compute_dtype=torch.bfloat16), longest_prompt=30)
-    assert reduced == Needs(8 * weights, 4 * weights, 2 * weights + cache // 2 + logits + layer // 2)
+    needs = needs_of(config, size, longest_prompt=30)
+    assert (needs.weights, needs.moments, needs.gradient) == (4 * weights, 8 * weights, 4 * weights)
+    assert needs.engine.total == cache + logits + layer
+    assert (needs.reference, needs.engine.weights) == (0, 0)
+    model, kl = config.model.model_copy(update={"compute_dtype": "bfloat16"}), {"coefficient": 0.1}
+    reduced = needs_of(config_of(**config.model_dump() | {"model": model.model_dump(), "kl": kl}), size, 30)
+    assert (reduced.weights, reduced.moments, reduced.gradient) == (4 * weights, 8 * weights, 4 * weights)
+    assert reduced.engine.total == 2 * weights + cache // 2 + logits + layer // 2
+    assert (reduced.reference, reduced.engine.weights) == (4 * weights, 2 * weights)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sampling_takes_no_more_than_is_counted(dtype: torch.dtype) -> None:
-    policy = replace(fresh(), compute_dtype=dtype)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sampling_takes_no_more_than_is_counted(dtype: str) -> None:
+    policy = replace(fresh(), compute_dtype=getattr(torch, dtype))
     config = config_of(
+        model={"compute_dtype": dtype},
         batch={"prompts_per_step": 4, "samples_per_prompt": 6},
         active_sampling={"refill": False},
         sampling={"max_new_tokens": 80},
@@ -161,14 +172,14 @@ def test_sampling_takes_no_more_than_is_counted(dtype: torch.dtype) -> None:
     requests = [SampleRequest(np.full(30, index), tuple(range(6))) for index in range(4)]
     alive = LiveBytes()
     with alive:
-        engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+        engine = make_engine(config, policy)
         engine.generate(requests, SamplingParams(1.0, 80, stop_ids=(1,)))
-    counted = needs_of(config, policy, longest_prompt=30).sampling
+    counted = needs_of(config, size_of(policy.model), longest_prompt=30).engine.total
     assert 0.4 * counted < max(alive.timeline) < counted
 
 
 def test_a_step_needs_the_moments_and_the_larger_of_sampling_and_training() -> None:
-    needs = Needs(moments=100, gradient=50, sampling=70)
+    needs = Needs(weights=9, reference=9, moments=100, gradient=50, engine=EngineMemory(20, 40, 10))
     assert [needs.peak(pass_bytes) for pass_bytes in (10, 20, 30)] == [170, 170, 180]
 
 
@@ -222,7 +233,7 @@ def test_a_system_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_largest_half_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = config_of(sampling={"max_new_tokens": 60, "engine_batch_sequences": 8})
+    config = config_of(sampling={"max_new_tokens": 60}, engine={"batch_sequences": 8})
     with_free(monkeypatch, 2**40)
     needed = {}
     for tokens in (64, 128, 256, 512, 1024):
@@ -242,7 +253,7 @@ def test_the_largest_half_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_answer_that_does_not_fit_is_refused_with_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = config_of(sampling={"max_new_tokens": 60, "engine_batch_sequences": 1})
+    config = config_of(sampling={"max_new_tokens": 60}, engine={"batch_sequences": 1})
     with_free(monkeypatch, 2**40)
     alone = fit_micro_batches(config, fresh(), 40, ALONE, 32).needed_bytes
     with_free(monkeypatch, int(alone / USABLE_SHARE) + 1)
@@ -255,10 +266,10 @@ def test_one_answer_that_does_not_fit_is_refused_with_what_to_change(monkeypatch
 
 
 def test_sampling_that_does_not_fit_is_refused_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = config_of(sampling={"max_new_tokens": 3000, "engine_batch_sequences": 10_000})
-    needs = needs_of(config, fresh(), 40)
-    with_free(monkeypatch, needs.moments + needs.sampling)
-    with pytest.raises(UsageError, match="lower sampling"):
+    config = config_of(sampling={"max_new_tokens": 3000}, engine={"batch_sequences": 10_000})
+    needs = needs_of(config, size_of(fresh().model), 40)
+    with_free(monkeypatch, needs.moments + needs.engine.total)
+    with pytest.raises(UsageError, match=r"lower engine\.batch_sequences or sampling"):
         fit_micro_batches(config, fresh(), 40, ALONE)
 
 
@@ -278,7 +289,7 @@ def test_all_ranks_take_what_the_smallest_can(monkeypatch: pytest.MonkeyPatch) -
 def test_a_worst_case_that_runs_out_of_memory_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, config = fresh(), config_of()
     measured = PassMemory(policy, config)
-    needs = needs_of(config, policy, 40)
+    needs = needs_of(config, size_of(policy.model), 40)
     ran: list[Shape] = []
 
     def limited(policy: Policy, config: TrainConfig, shape: Shape, chunk_tokens: int) -> Any:
@@ -299,11 +310,11 @@ def test_a_worst_case_that_runs_out_of_memory_is_noticed(monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_the_copy_that_samples_is_there_while_sampling_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engines: list[InProcessEngine] = []
+    engines: list[Any] = []
     held: list[tuple[str, int]] = []
 
-    def made(*arguments: Any) -> InProcessEngine:
-        engines.append(InProcessEngine(*arguments))
+    def made(config: TrainConfig, policy: Policy) -> Any:
+        engines.append(make_engine(config, policy))
         return engines[-1]
 
     def observe(module: Any, name: str) -> None:
@@ -317,7 +328,7 @@ def test_the_copy_that_samples_is_there_while_sampling_alone(tmp_path: Path, mon
         monkeypatch.setattr(module, name, observed)
 
     for module in (setup, main):
-        monkeypatch.setattr(module, "InProcessEngine", made)
+        monkeypatch.setattr(module, "make_engine", made)
     for module, name in ((setup, "fit_micro_batches"), (loop, "collect"), (loop, "update"), (main, "measure_all")):
         observe(module, name)
     reduced = ["model.compute_dtype=bfloat16", "objective.old_logps=trainer", "run.steps=2", "problems.eval_problems=2"]
@@ -349,7 +360,7 @@ def test_a_run_is_the_same_with_and_without_it(tmp_path: Path, monkeypatch: pyte
 
     def unmeasured(config: TrainConfig, *_: Any) -> Any:
         tokens = config.batch.micro_batch_tokens
-        return memory.MicroBatches(tokens, tokens, 0, 0, None, Needs(0, 0, 0))
+        return memory.MicroBatches(tokens, tokens, 0, 0, None, Needs(0, 0, 0, 0, EngineMemory(0, 0, 0)))
 
     monkeypatch.setattr(setup, "fit_micro_batches", unmeasured)
     train(tmp_path / "without")
@@ -359,7 +370,7 @@ def test_a_run_is_the_same_with_and_without_it(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_a_resumed_run_keeps_the_size_that_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a machine where more would fit; another division rounds otherwise."""
-    options = [*UNMEASURED, "batch.micro_batch_tokens=4096", "sampling.engine_batch_sequences=4"]
+    options = [*UNMEASURED, "batch.micro_batch_tokens=4096", "engine.batch_sequences=4"]
 
     def narrow(config: TrainConfig, policy: Policy, longest: int, world: World, tokens: int | None = None) -> Any:
         with_free(monkeypatch, 2**40)

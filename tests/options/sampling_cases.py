@@ -66,7 +66,7 @@ def expected_sizes(trace: Trace) -> list[int] | None:
 
 
 def decoded_batches(trace: Trace) -> list[int]:
-    return [min(12, trace.config.sampling.engine_batch_sequences)]
+    return [min(12, trace.config.engine.batch_sequences)]
 
 
 WARM = ("sampling.temperature=1.3", "sampling.keep_mask=replay")
@@ -90,7 +90,7 @@ SAMPLING = {
         base=("sampling.top_k=3", "sampling.temperature=1.3", "objective.surrogate=reinforce", "objective.ratio=none"),
         same=what_was_sampled,
     ),
-    "sampling.engine_batch_sequences": Case(
+    "engine.batch_sequences": Case(
         ("5", "12"), lambda t: t.decoded, decoded_batches, same=outcome, same_tolerance=1e-4
     ),
 }

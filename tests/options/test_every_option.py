@@ -66,7 +66,9 @@ def traces(runs: Runs, key: str) -> dict[str, Trace]:
 
 def test_every_option_has_a_case() -> None:
     """An option that no code reads cannot have one that passes."""
-    assert sorted(CASES) == sorted({row.key for row in describe_options(TrainConfig)})
+    # There is one engine to choose from.
+    varied = {row.key for row in describe_options(TrainConfig) if row.type != "one of inprocess"}
+    assert sorted(CASES) == sorted(varied)
     assert len(CASES) == len(RUNS) + len(BY_HAND)
 
 

@@ -63,6 +63,9 @@ class Engine:
     def sleep(self) -> None:
         """There is nothing to give back."""
 
+    def close(self) -> None:
+        """Nothing was started."""
+
     def _answer(self, position: int, sample: int) -> Completion:
         length = self.length_of(position, sample)
         return Completion(

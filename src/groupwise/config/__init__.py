@@ -5,7 +5,7 @@ and `key=value`; the checks between options are in `config_checks`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -32,6 +32,8 @@ from groupwise.config.step import ActiveSamplingOptions, BatchOptions, Optimizer
 from groupwise.grading.reward_options import RewardOptions
 from groupwise.grading.sandbox.options import SandboxOptions
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.rollout.options import InProcess
+from groupwise.technique import by_name
 
 __all__ = [
     "ActiveSamplingOptions",
@@ -68,6 +70,10 @@ class TrainConfig(Options):
     prompt: PromptOptions = PromptOptions()
     problems: ProblemOptions = ProblemOptions()
     sampling: SamplingOptions = SamplingOptions()
+
+    engine: Annotated[InProcess, by_name(InProcess)] = InProcess()
+    """Which engine samples."""
+
     batch: BatchOptions = BatchOptions()
     active_sampling: ActiveSamplingOptions = ActiveSamplingOptions()
     rewards: RewardOptions = RewardOptions()
@@ -107,6 +113,14 @@ class TrainConfig(Options):
     def answers_per_update(self) -> int:
         """Answers in one optimizer step when the step has all of its groups."""
         return self.batch.prompts_per_step * self.batch.samples_per_prompt // self.batch.minibatches_per_step
+
+    @property
+    def most_answers_per_step(self) -> int:
+        """Answers that are sampled in a step, those of problems that take the place of refused ones too."""
+        active, problems = self.active_sampling, self.batch.prompts_per_step
+        refills = active.refill and active.filter != "none"
+        wanted = int(active.max_prompts_per_step_factor * problems) if refills else problems
+        return wanted * self.batch.samples_per_prompt
 
     @property
     def uses_kl(self) -> bool:

@@ -30,6 +30,11 @@ class ModelOptions(Options):
     trainable: Literal["all", "all_but_embeddings"] = "all"
     """Which weights are trained. `all_but_embeddings` also leaves an output head alone that shares them."""
 
+    @property
+    def bytes_per_value(self) -> int:
+        """Of a number in the compute dtype."""
+        return 2 if self.compute_dtype == "bfloat16" else 4
+
 
 class PromptExample(Options):
     """One solved problem that is shown before the real one."""
@@ -134,6 +139,3 @@ class SamplingOptions(Options):
     keep_mask: Literal["none", "replay"] = "none"
     """`replay` records which tokens top_k, top_p and min_p kept, at most 1024 at each position, and every scorer
     normalises over the same ones (DeepSeek-V3.2)."""
-
-    engine_batch_sequences: PositiveInt = 256
-    """How many sequences are decoded at once, at most."""

@@ -1,6 +1,7 @@
 """`groupwise eval` and `groupwise sample`: a model answers, without training."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from groupwise.model.startup_check import check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.make import make_engine
 from groupwise.rollout.sampling import derive_seed
 from groupwise.train.setup import check_prompts
 
@@ -37,8 +38,10 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
     problems = eval_problems(config.problems, usable)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    with Grader(config, policy.tokenizer, policy.think_ids) as grader:
+    with (
+        closing(make_engine(config, policy)) as engine,
+        Grader(config, policy.tokenizer, policy.think_ids) as grader,
+    ):
         remarks += grader.check(problems, policy.tokenizer.encode)
         measured = measure_all(policy, engine, grader, problems, config)
         sandbox = grader.sandbox_name
@@ -77,8 +80,8 @@ def sample(
     prompt = renderer.render(problem.messages)
     seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
     sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
-    (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
+    with closing(make_engine(config, policy)) as engine:
+        (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
     return [
         Sampled(
             text=policy.tokenizer.decode([int(token) for token in completion.ids], skip_special_tokens=False),

@@ -1,13 +1,14 @@
 """What a configuration costs for a model: bytes, and forward passes beyond sampling and training."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
 from groupwise.config.data import KEPT_LIMIT
-from groupwise.memory.model_size import ModelSize
+from groupwise.memory.needs import Needs, needs_of
+from groupwise.model.size import ModelSize
 
-FLOAT32 = 4
-BFLOAT16 = 2
+ID_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -22,57 +23,36 @@ class Cost:
 
 def costs_of(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
     """Memory first, then passes."""
-    return [*_weights(config, size), *_tokens(config, size), *_passes(config)]
+    return [*_bytes(config, size), *_passes(config)]
 
 
-def _weights(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
-    trained = parameters = None
-    if size is not None:
-        parameters = size.parameters
-        frozen = size.embedding_parameters if config.model.trainable == "all_but_embeddings" else 0
-        trained = parameters - frozen
+def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
+    needs = None if size is None else needs_of(config, size)
+    answers, longest = config.most_answers_per_step, config.sampling.max_new_tokens
 
-    def each(count: int | None, width: int) -> int | None:
-        return None if count is None else count * width
+    def cost(name: str, of: Callable[[Needs], int], why: str) -> Cost:
+        return Cost(name, "bytes", None if needs is None else of(needs), why)
 
     costs = [
-        Cost("weights", "bytes", each(parameters, FLOAT32), "float32, 4 bytes each"),
-        Cost("gradient and AdamW moments", "bytes", each(trained, 3 * FLOAT32), "float32, 12 bytes a trained weight"),
+        cost("weights", lambda n: n.weights, "float32, 4 bytes each"),
+        cost("gradient and AdamW moments", lambda n: n.gradient + n.moments, "float32, 12 bytes a trained weight"),
     ]
-    if config.model.compute_dtype == "bfloat16":
-        costs.append(
-            Cost("engine copy", "bytes", each(parameters, BFLOAT16), "bfloat16, 2 bytes a weight, while sampling")
-        )
+    if not config.engine_is_trainer:
+        costs.append(cost("engine copy", lambda n: n.engine.weights, "bfloat16, 2 bytes a weight, while sampling"))
     if config.uses_kl:
         why = "a frozen copy of the policy at step 0 in float32, for the KL penalty"
-        costs.append(Cost("reference model", "bytes", each(parameters, FLOAT32), why))
-    return costs
-
-
-def _tokens(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
-    sampling, batch, active = config.sampling, config.batch, config.active_sampling
-    factor = active.max_prompts_per_step_factor if active.refill and active.filter != "none" else 1.0
-    sampled = int(factor * batch.prompts_per_step) * batch.samples_per_prompt
-    rows = min(sampling.engine_batch_sequences, sampled)
-    width = BFLOAT16 if config.model.compute_dtype == "bfloat16" else FLOAT32
-    cache = None if size is None else size.cache_values_per_token() * width * rows * sampling.max_new_tokens
-    costs = [
-        Cost(
-            "key/value cache",
-            "bytes",
-            cache,
-            f"{rows} answers at once × {sampling.max_new_tokens} tokens, and as much again for prompts of that length",
-        )
-    ]
-    if sampling.keep_mask == "replay":
-        longest = min(sampling.top_k or KEPT_LIMIT, KEPT_LIMIT)
-        longest = longest if size is None else min(longest, size.vocabulary)
-        bound = FLOAT32 * longest * sampled * sampling.max_new_tokens
+        costs.append(cost("reference model", lambda n: n.reference, why))
+    at_once = min(config.engine.batch_sequences, answers)
+    why = f"{at_once} answers at once × {longest} tokens, and as much again for prompts of that length"
+    costs.append(cost("key/value cache", lambda n: n.engine.cache, why))
+    if config.sampling.keep_mask == "replay":
+        ids = min(config.sampling.top_k or KEPT_LIMIT, KEPT_LIMIT)
+        ids = ids if size is None else min(ids, size.vocabulary)
         why = (
-            f"at most: 4 bytes × {longest} ids a token × {sampled * sampling.max_new_tokens} tokens of a step; top-p "
-            "and min-p usually keep a few"
+            f"at most: 4 bytes × {ids} ids a token × {answers * longest} tokens of a step; top-p and min-p usually "
+            "keep a few"
         )
-        costs.append(Cost("recorded kept sets", "bytes", bound, why))
+        costs.append(Cost("recorded kept sets", "bytes", ID_BYTES * ids * answers * longest, why))
     return costs
 
 
@@ -95,13 +75,3 @@ def _passes(config: TrainConfig) -> list[Cost]:
         only = "; only groups with a coefficient" if config.domains else ""
         costs.append(Cost("reference's pass", "forward passes", 1, f"log-probabilities of the reference{only}"))
     return costs
-
-
-def shown_bytes(count: int) -> str:
-    """Bytes in the unit that fits: `1.7 MiB`."""
-    amount, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"

@@ -7,13 +7,14 @@ from typing import Any
 from groupwise.config import TrainConfig
 from groupwise.config.checks import Finding, contradictions
 from groupwise.config.compose import compose_train_config, list_recipes
-from groupwise.explain.costs import Cost, costs_of, shown_bytes
+from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.equation import Equation, equation_of
 from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
 from groupwise.explain.techniques import Technique, techniques_of
 from groupwise.explain.values import values_at
 from groupwise.findings import shown
-from groupwise.memory.model_size import ModelSize, model_size
+from groupwise.memory.needs import shown_bytes
+from groupwise.model.size import ModelSize, read_size
 
 WIDTH = 120
 
@@ -39,7 +40,7 @@ class Explanation:
 
 def explain(config: TrainConfig) -> Explanation:
     """Explain any configuration, also one that is refused."""
-    size = model_size(config.model.path)
+    size = read_size(config.model.path)
     known = None if isinstance(size, str) else size
     return Explanation(
         config=config,

@@ -7,35 +7,18 @@ import torch
 
 from groupwise.config import TrainConfig
 from groupwise.errors import UsageError
-from groupwise.explain.costs import shown_bytes
 from groupwise.memory.free_memory import free_bytes
+from groupwise.memory.needs import Needs, needs_of, shown_bytes
 from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
 from groupwise.memory.truncated_model import layer_list
 from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy
+from groupwise.model.size import size_of
 from groupwise.train.ranks import World
 
 # What is free is not given away to the last: the allocator leaves gaps, most where small pieces come and go as in
 # recomputed layers, and other programs want something too.
 USABLE_SHARE = 0.8
-FLOAT32 = 4
-
-
-@dataclass(frozen=True)
-class Needs:
-    """Bytes beyond what is loaded before the first step.
-
-    moments: AdamW's, from the first step on. gradient: while training. sampling: the engine's copy of the weights, its
-    cache and its logits, at their largest; it is over when training begins.
-    """
-
-    moments: int
-    gradient: int
-    sampling: int
-
-    def peak(self, pass_bytes: int) -> int:
-        """The most of a whole step, with a pass that needs `pass_bytes`."""
-        return self.moments + max(self.sampling, self.gradient + pass_bytes)
 
 
 @dataclass(frozen=True)
@@ -100,10 +83,10 @@ def fit_micro_batches(
     def shapes(budget: int) -> list[Shape]:
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
+    needs = needs_of(config, size_of(policy.model), longest_prompt)
     if layer_list(policy) is None:
-        return MicroBatches(asked, asked, 0, 0, None, needs_of(config, policy, longest_prompt))
+        return MicroBatches(asked, asked, 0, 0, None, needs)
     memory = PassMemory(policy, config)
-    needs = needs_of(config, policy, longest_prompt)
     free = free_bytes(policy.device, world)
     usable = None if free is None else int(USABLE_SHARE * free)
 
@@ -125,31 +108,6 @@ def fit_micro_batches(
     return fitted
 
 
-def needs_of(config: TrainConfig, policy: Policy, longest_prompt: int) -> Needs:
-    """The bytes that follow from the sizes of the model and of the options."""
-    trained = sum(weight.numel() for _, weight in policy.trainable())
-    sizes = policy.model.config
-    heads = getattr(sizes, "num_key_value_heads", None) or sizes.num_attention_heads
-    head_dim = getattr(sizes, "head_dim", None) or sizes.hidden_size // sizes.num_attention_heads
-    width = policy.compute_dtype.itemsize
-    cached = 2 * sizes.num_hidden_layers * heads * head_dim * width
-    active, batch = config.active_sampling, config.batch
-    problems = batch.prompts_per_step
-    if active.refill and active.filter != "none":
-        problems = math.floor(active.max_prompts_per_step_factor * problems)
-    rows = min(config.sampling.engine_batch_sequences, problems * batch.samples_per_prompt)
-    prompts = math.ceil(rows / batch.samples_per_prompt)
-    # Logits, two of their copies and the probabilities; of the prompts also one layer's values while they are read.
-    logits = 4 * FLOAT32 * rows * policy.model.get_input_embeddings().num_embeddings
-    layer = (4 * sizes.hidden_size + 3 * getattr(sizes, "intermediate_size", 4 * sizes.hidden_size)) * width
-    # While the cache of the answers grows, the old part of one layer stands beside the new one.
-    answers = cached * rows * config.sampling.max_new_tokens * (1 + 1 / sizes.num_hidden_layers)
-    weights = sum(weight.numel() for weight in policy.model.parameters())
-    copy = 0 if policy.compute_dtype == torch.float32 else width * weights
-    sampling = copy + answers + logits + (cached + layer) * prompts * longest_prompt
-    return Needs(moments=2 * FLOAT32 * trained, gradient=FLOAT32 * trained, sampling=round(sampling))
-
-
 def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:
     """Whether the largest of the shapes is trained on without running out of memory, beside the optimizer's moments."""
     largest = max(shapes, key=memory.bytes)
@@ -168,11 +126,11 @@ def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: P
 
 def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> str:
     needs, usable = fitted.needs, shown_bytes(fitted.usable_bytes or 0)
-    if needs.moments + needs.sampling > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
+    if needs.moments + needs.engine.total > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
         return (
-            f"sampling {config.sampling.engine_batch_sequences} answers at once needs {shown_bytes(needs.sampling)} "
-            f"beside the {shown_bytes(needs.moments)} of AdamW, and {usable} are free: lower "
-            "sampling.engine_batch_sequences or sampling.max_new_tokens"
+            f"sampling {config.engine.batch_sequences} answers at once needs {shown_bytes(needs.engine.total)} next to "
+            f"the {shown_bytes(needs.moments)} of AdamW, and {usable} are free: lower engine.batch_sequences or "
+            "sampling.max_new_tokens"
         )
     ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
     if not config.batch.activation_checkpointing:

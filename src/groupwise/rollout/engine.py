@@ -65,3 +65,7 @@ class RolloutEngine(Protocol):
     def sleep(self) -> None:
         """Give back what only sampling needs, while the trainer trains; `load_weights` comes before more sampling."""
         ...
+
+    def close(self) -> None:
+        """End whatever the engine started; it samples no more."""
+        ...

@@ -56,6 +56,9 @@ class InProcessEngine:
             for weight in self._model.parameters():
                 weight.data = weight.data.new_empty(0)
 
+    def close(self) -> None:
+        """Nothing was started."""
+
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
         """The completions of each request, in the order of its seeds.
 

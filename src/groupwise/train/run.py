@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from groupwise.evaluate.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.evaluate.tables import measurement_table, summary_table
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.make import make_engine
 from groupwise.track.console import ConsoleReporter
 from groupwise.track.files import folder_aside, remove_tree
 from groupwise.track.run_folder import RunFolder
@@ -41,6 +42,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
     prepared = prepare(config, reporter)
     if dry_run:
         prepared.sampler.grader.close()
+        prepared.engine.close()
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.write_config(dump_config(config))
@@ -113,6 +115,7 @@ def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | N
         return _train(run, reporter)
     finally:
         run.sampler.grader.close()
+        run.engine.close()
 
 
 def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
@@ -181,8 +184,8 @@ def _measure_initial(run: Run, reporter: ConsoleReporter) -> dict[str, Measureme
     if fingerprint_weights(policy) != run.context["initial_weights"]:
         reporter.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}
-    engine = InProcessEngine(policy, run.config.sampling.engine_batch_sequences)
-    return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
+    with closing(make_engine(run.config, policy)) as engine:
+        return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
 
 
 def peak_memory_bytes() -> int:

@@ -21,8 +21,8 @@ from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Problem
-from groupwise.rollout.engine import SamplingParams
-from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.engine import RolloutEngine, SamplingParams
+from groupwise.rollout.make import make_engine
 from groupwise.track.console import Reporter
 from groupwise.track.run_folder import RunFolder
 from groupwise.train.checkpoint import TrainState
@@ -113,7 +113,7 @@ class Prepared:
 
     policy: Policy
     reference: Policy | None
-    engine: InProcessEngine
+    engine: RolloutEngine
     optimizer: torch.optim.Optimizer
     sampler: Sampler
     eval_problems: list[Problem]
@@ -159,7 +159,7 @@ def _prepare(
     reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
     micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
     reporter.note(f"memory    {micro}")
-    engine = InProcessEngine(policy, config.sampling.engine_batch_sequences)
+    engine = make_engine(config, policy)
     options = config.sampling
     sampling = SamplingParams(
         temperature=options.temperature,

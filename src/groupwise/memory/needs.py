@@ -1,0 +1,49 @@
+"""The bytes of training that follow from the size of the model and the options, without the passes through it."""
+
+from dataclasses import dataclass
+
+from groupwise.config import TrainConfig
+from groupwise.model.size import ModelSize
+from groupwise.rollout.options import FLOAT32, EngineMemory
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of one process.
+
+    weights, reference: loaded before the first step. moments: AdamW's, from the first step on. gradient: while
+    training. engine: while sampling, which is over when training begins.
+    """
+
+    weights: int
+    reference: int
+    moments: int
+    gradient: int
+    engine: EngineMemory
+
+    def peak(self, pass_bytes: int) -> int:
+        """The most of a whole step beyond what was loaded, with a pass that needs `pass_bytes`."""
+        return self.moments + max(self.engine.total, self.gradient + pass_bytes)
+
+
+def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> Needs:
+    """The needs of a run whose longest prompt has so many tokens."""
+    frozen = size.embedding_parameters if config.model.trainable == "all_but_embeddings" else 0
+    trained = FLOAT32 * (size.parameters - frozen)
+    return Needs(
+        weights=FLOAT32 * size.parameters,
+        reference=FLOAT32 * size.parameters if config.uses_kl else 0,
+        moments=2 * trained,
+        gradient=trained,
+        engine=config.engine.memory(config, size, longest_prompt),
+    )
+
+
+def shown_bytes(count: int) -> str:
+    """Bytes in the unit that fits: `1.7 MiB`."""
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"

@@ -1,0 +1,115 @@
+"""How large a model is: read from the headers of its files without torch, or from a model without weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+BUNDLED = "bundled"
+
+# Models whose weights in files are those in memory, by the same names.
+PLAIN_MODELS = ("llama", "mistral", "qwen2", "qwen3")
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Weights, shared ones once, and the sizes that the memory of training and sampling depends on."""
+
+    parameters: int
+    embedding_parameters: int
+    layers: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    intermediate: int
+    vocabulary: int
+
+    @property
+    def cache_values_per_token(self) -> int:
+        """Numbers that an engine keeps for one token: a key and a value of each head and layer."""
+        return 2 * self.layers * self.kv_heads * self.head_dim
+
+
+def size_of(model: PreTrainedModel) -> ModelSize:
+    """The size of a loaded model, or of one on the meta device."""
+    embedding = model.get_input_embeddings()
+    return _size(
+        model.config,
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        embedding_parameters=sum(weight.numel() for weight in embedding.parameters()),
+        vocabulary=embedding.num_embeddings,
+    )
+
+
+def read_size(path: str) -> ModelSize | str:
+    """The size of a model that is not loaded, or why it cannot be found out. Nothing is looked up on the network."""
+    source = Path(str(resources.files("groupwise") / "bundled" / "model")) if path == BUNDLED else Path(path)
+    try:
+        return _from_headers(source)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # A format, an architecture or a fault that transformers knows more about.
+        return _from_transformers(path, source)
+
+
+def _from_headers(folder: Path) -> ModelSize:
+    """Raises one of the errors of damaged or unusual files where a folder does not have all that this needs."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stated = {"num_key_value_heads", "head_dim" if config["model_type"] == "qwen3" else "hidden_size"} <= config.keys()
+    if config["model_type"] not in PLAIN_MODELS or not stated or "quantization_config" in config:
+        raise ValueError("sizes that follow from the code of the model")
+    shapes = {name: shape for file in folder.glob("*.safetensors") for name, shape in _shapes(file).items()}
+    counts = {name: math.prod(shape) for name, shape in shapes.items() if name.startswith(("model.", HEAD))}
+    counts = {name: count for name, count in counts.items() if not name.endswith("inv_freq")}
+    if config["tie_word_embeddings"]:
+        counts.pop(HEAD, None)
+    return _size(SimpleNamespace(**config), sum(counts.values()), counts[EMBEDDING], config["vocab_size"])
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """The shapes of the weights in a file: a length of 8 bytes, then JSON, then the weights."""
+    with file.open("rb") as opened:
+        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+
+
+def _from_transformers(path: str, source: Path) -> ModelSize | str:
+    # Both take seconds to import.
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        if source.suffix == ".gguf":
+            if not source.is_file():
+                return f"there is no file '{path}'"
+            config = AutoConfig.from_pretrained(str(source.parent), gguf_file=source.name)
+        else:
+            name = str(source) if source.is_dir() else path
+            config = AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            return size_of(AutoModelForCausalLM.from_config(config, trust_remote_code=False))
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return f"the model '{path}' cannot be read from here: {reason}"
+
+
+def _size(config: Any, parameters: int, embedding_parameters: int, vocabulary: int) -> ModelSize:
+    heads, hidden = config.num_attention_heads, config.hidden_size
+    return ModelSize(
+        parameters=parameters,
+        embedding_parameters=embedding_parameters,
+        layers=config.num_hidden_layers,
+        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or hidden // heads,
+        hidden=hidden,
+        intermediate=getattr(config, "intermediate_size", None) or 4 * hidden,
+        vocabulary=vocabulary,
+    )

@@ -1,0 +1,57 @@
+"""Which engine samples, its options, and the memory that it needs while it samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from groupwise.options import PositiveInt
+from groupwise.technique import Technique
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
+    from groupwise.model.size import ModelSize
+
+FLOAT32 = 4
+
+
+@dataclass(frozen=True)
+class EngineMemory:
+    """Bytes on the trainer's device that are needed while sampling alone, at their largest.
+
+    weights: a copy of them. cache: keys and values of all answers, at full length. work: everything else.
+    """
+
+    weights: int
+    cache: int
+    work: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.cache + self.work
+
+
+class InProcess(Technique):
+    """Samples in the trainer's own process, with its weights or a copy of them in the compute dtype."""
+
+    type: Literal["inprocess"] = "inprocess"
+
+    batch_sequences: PositiveInt = 256
+    """How many sequences are decoded at once, at most."""
+
+    def memory(self, config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> EngineMemory:
+        """The bytes for a step of training whose longest prompt has so many tokens."""
+        width, samples = config.model.bytes_per_value, config.batch.samples_per_prompt
+        sequences = min(self.batch_sequences, config.most_answers_per_step)
+        prompts = -(-sequences // samples)
+        of_token = width * size.cache_values_per_token
+        cache = of_token * sequences * config.sampling.max_new_tokens
+        # While the cache grows, the old part of one layer stands next to the new one.
+        growing = cache // size.layers
+        # Logits, two of their copies and the probabilities; of the prompts also one layer's values while they are read.
+        logits = 4 * FLOAT32 * sequences * size.vocabulary
+        layer = width * (4 * size.hidden + 3 * size.intermediate)
+        reading = (of_token + layer) * prompts * longest_prompt
+        copy = 0 if config.engine_is_trainer else width * size.parameters
+        return EngineMemory(weights=copy, cache=cache, work=growing + logits + reading)
