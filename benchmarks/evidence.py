@@ -82,7 +82,7 @@ RECIPES = (
 # A name without "=" is a recipe, which comes before the common options.
 VARIANTS: dict[str, list[str]] = {
     "base": [],
-    "hot, no clip": [*HOT, "objective.surrogate=reinforce", "objective.clip_low=0.2", "objective.clip_high=0.28"],
+    "hot, no clip": [*HOT, "objective.surrogate=reinforce"],
     "hot, PPO clip 0.2/0.28": [*HOT],
     "hot, printed clip 0.2/0.28": [*HOT, "objective.surrogate=seed_clip"],
     "4 epochs": [*EPOCHS],
@@ -92,7 +92,7 @@ VARIANTS: dict[str, list[str]] = {
     "format weight 0.1": ["rewards.format.weight=0.1"],
     "format weight 1": ["rewards.format.weight=1.0"],
     "format weight 1, conditional": ["rewards.format.weight=1.0", "rewards.format.requires=correctness"],
-    "group std": ["advantage.scale=group_std"],
+    "group std": ["advantage.estimator.scale=group_std"],
     "no refill": ["active_sampling.refill=false"],
     "no filter": ["active_sampling.refill=false", "active_sampling.filter=none"],
     "sequence mean of token means": ["objective.reduction=sequence_mean_token_mean"],

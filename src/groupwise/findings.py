@@ -1,9 +1,11 @@
 """What is wrong between options, as data."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,23 @@ def warning(keys: tuple[str, ...], message: str) -> Finding:
     return Finding("warning", keys, message)
 
 
+def unused(key: str, value: Any, default: Any, because: str, remedy: str) -> Iterator[Finding]:
+    """An error where the option `key` was changed although nothing reads it, because of `because`, as `option=value`.
+
+    What counts as set is what differs from the default: a file may state a default next to anything.
+    """
+    if value != default:
+        text = (
+            f"{key}={shown(value)} has no effect with {because}; {remedy}, or set {key} back to its default, "
+            f"{shown(default)}"
+        )
+        yield error((key, because.partition("=")[0]), text)
+
+
 def shown(value: Any) -> str:
     """A value as it is written in a configuration."""
+    if isinstance(value, BaseModel):
+        return shown(value.model_dump())
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

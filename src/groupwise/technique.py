@@ -8,11 +8,12 @@ its techniques as one union, which is an option of the configuration: `objective
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BeforeValidator, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, BeforeValidator, SerializerFunctionWrapHandler, model_serializer
 
 from groupwise.findings import Finding
 from groupwise.options import Options
@@ -52,8 +53,8 @@ class Card:
     number: int | None = None
 
 
-class Technique(Options):
-    """Base of all techniques: a frozen record of options with a field `type`, and what follows from them."""
+class Section(Options):
+    """Base of the sections of a configuration that hold techniques themselves: their cards and checks."""
 
     cards: ClassVar[tuple[Card, ...]] = ()
 
@@ -61,13 +62,16 @@ class Technique(Options):
         """What contradicts itself, does nothing, or is known to be unsound in this configuration."""
         yield from ()
 
+
+class Technique(Section):
+    """Base of all techniques: a frozen record of options with a field `type`, and what follows from them."""
+
     @model_serializer(mode="wrap")
     def _name_alone(self, handler: SerializerFunctionWrapHandler) -> Any:
-        """A technique without options is written as its name."""
+        """Always with its name; a technique without options is written as its name alone."""
         tree = handler(self)
-        if tree.keys() == {"type"}:
-            return tree["type"]
-        return {key: tree[key] for key in sorted(tree, key=lambda key: key != "type")}
+        name = type(self).model_fields["type"].default
+        return name if len(type(self).model_fields) == 1 else {"type": name, **tree}
 
 
 def by_name(default: type[Technique]) -> BeforeValidator:
@@ -81,6 +85,33 @@ def by_name(default: type[Technique]) -> BeforeValidator:
         return value
 
     return BeforeValidator(named)
+
+
+def sections_in(model_class: type[BaseModel]) -> Iterator[type[Section]]:
+    """Every section and technique that a configuration of this class can have, in the order of its options."""
+    if issubclass(model_class, Section):
+        yield model_class
+    for info in model_class.model_fields.values():
+        yield from _sections_below(info.annotation)
+
+
+def _sections_below(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from sections_in(annotation)
+    else:
+        for argument in typing.get_args(annotation):
+            yield from _sections_below(argument)
+
+
+def sections_of(options: BaseModel) -> Iterator[Section]:
+    """These options, their sections, and the techniques that they have chosen, in order."""
+    if isinstance(options, Section):
+        yield options
+    for name in type(options).model_fields:
+        value = getattr(options, name)
+        for part in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(part, BaseModel):
+                yield from sections_of(part)
 
 
 def number(value: float) -> str:

@@ -24,18 +24,19 @@ from groupwise.explain.docs import document
 from groupwise.explain.equation import equation_of
 from groupwise.explain.report import explain, plan_lines, to_json, to_text
 from groupwise.explain.rewards import domain_lines, domain_table
-from groupwise.explain.techniques import ADDITIONS, FIFTEEN, Technique, techniques_of
+from groupwise.explain.techniques import ADDITIONS, FIFTEEN, cards_of
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.memory.needs import shown_bytes
 from groupwise.model.load import load_policy
 from groupwise.model.size import ModelSize, read_size
+from groupwise.technique import Card, Technique, sections_in
 from tests.support.commands import groupwise
 
 TESTS = Path(__file__).parents[1]
 TECHNIQUES = (*FIFTEEN, *ADDITIONS)
 
 
-def build(**sections: Mapping[str, object]) -> TrainConfig:
+def build(**sections: object) -> TrainConfig:
     return TrainConfig.model_validate(sections)
 
 
@@ -50,7 +51,7 @@ def terms(config: TrainConfig) -> dict[str, str]:
 OBJECTIVES = [
     (build(), "J = (1/M) Σ_i Σ_t [ min(r·A, clip(r, 0.8, 1.28)·A) ]"),
     (
-        build(objective={"reduction": "constant_length", "clip_low": 0.1, "dual_clip": 3.0}),
+        build(objective={"reduction": "constant_length", "surrogate": {"clip_low": 0.1, "dual_clip": 3.0}}),
         "J = 1/(S·512) Σ_i Σ_t [ max(min(r·A, clip(r, 0.9, 1.28)·A), 3·A where A < 0) ]",
     ),
     (
@@ -64,32 +65,32 @@ OBJECTIVES = [
         "J = (1/M) Σ_i Σ_t [ min(r·A, clip(r, 0.8, 1.28)·A) ] - (1/S) Σ_i Σ_t β·δ²/2",
     ),
     (
-        build(objective={"surrogate": "cispo"}, entropy={"coefficient": 0.001}),
+        build(objective={"surrogate": "cispo"}, entropy={"bonus": {"type": "fixed", "coefficient": 0.001}}),
         "J = (1/M) Σ_i Σ_t [ sg[min(r, 5)]·A·log π + 0.001·H ]",
     ),
     (
-        build(objective={"surrogate": "cispo", "cispo_cap": 2.0, "cispo_floor": 0.5}, entropy={"target_nats": 0.2}),
+        build(objective={"surrogate": {"type": "cispo", "cap": 2.0, "floor": 0.5}}, entropy={"bonus": "target"}),
         "J = (1/M) Σ_i Σ_t [ sg[clip(r, 0.5, 2)]·A·log π + α·H ]",
     ),
     (build(objective={"surrogate": "sapo"}), "J = (1/M) Σ_i Σ_t [ A·(4/τ)·σ(τ·(r - 1)) ]"),
     (build(objective={"surrogate": "reinforce"}), "J = (1/M) Σ_i Σ_t [ r·A ]"),
     (build(objective={"surrogate": "reinforce", "ratio": "none"}), "J = (1/M) Σ_i Σ_t [ A·log π ]"),
     (
-        build(objective={"surrogate": "dppo", "clip_low": 0.2, "clip_high": 0.1}),
+        build(objective={"surrogate": {"type": "dppo", "tv_low": 0.2, "tv_high": 0.1}}),
         "J = (1/M) Σ_i Σ_t [ r·A·[A > 0: π - π_old ≤ 0.1; A < 0: ≥ -0.2] ]",
     ),
     (
         build(objective={"surrogate": "vespo", "ratio": "sequence_product"}),
         "J = (1/M) Σ_i Σ_t [ sg[r^k·e^(λ·(1 - r))]·A·log π ]",
     ),
-    (build(objective={"surrogate": "gmpo", "clip_low": 0.4}), "J = (1/M) Σ_i Σ_t [ s·A ]"),
-    (build(objective={"surrogate": "seed_clip", "clip_high": 10.0}), "J = (1/M) Σ_i Σ_t [ A·min(r, 11) ]"),
+    (build(objective={"surrogate": "gmpo"}), "J = (1/M) Σ_i Σ_t [ s·A ]"),
+    (build(objective={"surrogate": {"type": "seed_clip", "clip_high": 10.0}}), "J = (1/M) Σ_i Σ_t [ A·min(r, 11) ]"),
     (
         build(
             objective={"old_logps": "trainer", "reduction": "group_token_mean"},
-            engine_correction={"form": "truncate"},
-            off_policy_mask={"against": "old"},
-            entropy={"train_top_share": 0.2},
+            engine_correction="tis",
+            off_policy_mask={"type": "sequence", "reference": "old"},
+            entropy={"tokens": "top_entropy"},
         ),
         "J = (1/Q) Σ_g (1/M_g) Σ_i∈g Σ_t [ w·m·c·min(r·A, clip(r, 0.8, 1.28)·A) ]",
     ),
@@ -114,12 +115,13 @@ def test_objective(config: TrainConfig, objective: str) -> None:
         ({"scale": "group_std", "std_epsilon": 1e-6}, "(R - mean(R)) / (std(R) + 1e-06), squares over G-1"),
         ({"scale": "group_std", "std_ddof": 0}, "(R - mean(R)) / (std(R) + 0.0001), squares over G"),
         ({"scale": "batch_std"}, "(R - mean(R)) / (std of the step's R + 0.0001)"),
-        ({"estimator": "max_rl", "clip": 5.0}, "(R - mean(R)) / mean(R), within ±5"),
-        ({"estimator": "pass_at_k"}, "pass@4: (1 - R̄)/σ if right, (1 - R̄ - C(N₋-1, k-1)/C(N-1, k-1))/σ if wrong"),
+        ("max_rl", "(R - mean(R)) / mean(R)"),
+        ("pass_at_k", "pass@4: (1 - R̄)/σ if right, (1 - R̄ - C(N₋-1, k-1)/C(N-1, k-1))/σ if wrong"),
     ],
 )
-def test_advantage_of_the_equation(options: dict[str, object], text: str) -> None:
-    assert terms(build(advantage=options))["A"] == text
+def test_advantage_of_the_equation(options: dict[str, object] | str, text: str) -> None:
+    assert terms(build(advantage={"estimator": options}))["A"] == text
+    assert terms(build(advantage={"estimator": options, "clip": 5.0}))["A"] == f"{text}, within ±5"
 
 
 def test_gdpo_has_one_reward_for_each_component() -> None:
@@ -237,14 +239,14 @@ def test_the_trap_of_the_format_is_explained_with_its_numbers_in_every_table() -
 
 def test_terms_have_the_numbers() -> None:
     config = build(
-        sampling={"temperature": 0.8, "top_k": 20, "top_p": 0.9, "keep_mask": "replay"},
+        sampling={"temperature": 0.8, "top_k": 20, "top_p": 0.9, "replay_mask": True},
         batch={"prompts_per_step": 12, "samples_per_prompt": 4, "minibatches_per_step": 3, "epochs_per_step": 2},
-        objective={"old_logps": "trainer", "ratio": "sequence_geometric_mean", "truncated": "mask"},
-        engine_correction={"form": "band", "level": "sequence_product", "low": 0.5, "high": 5.0},
-        off_policy_mask={"against": "sampler", "threshold_nats": 0.05},
+        objective={"old_logps": "trainer", "ratio": "sequence_geometric_mean", "mask_truncated": True},
+        engine_correction={"type": "mis", "level": "sequence_product", "low": 0.5, "high": 5.0},
+        off_policy_mask={"type": "sequence", "threshold_nats": 0.05},
         domains={"code": {"kl_coefficient": 0.02}},
         kl={"coefficient": 0.01, "refresh_reference_every_steps": 7},
-        entropy={"target_nats": 0.2, "covariance": "clip_cov"},
+        entropy={"bonus": "target", "covariance": "clip_cov"},
         active_sampling={"filter": "total", "max_prompts_per_step_factor": 3.0},
     )
     assert terms(config) == {
@@ -268,7 +270,7 @@ def test_terms_have_the_numbers() -> None:
 
 
 def test_a_penalty_in_the_reward_is_part_of_the_advantage() -> None:
-    config = build(kl={"coefficient": 0.02, "placement": "reward"})
+    config = build(kl={"coefficient": 0.02, "in_reward": True})
     assert terms(config)["A"] == "R - mean(R), and for each token - β·Σ_{u≥t} log(π_old/π_ref)"
     assert "β" not in equation_of(config).objective
     assert terms(config)["β"] == "0.02"
@@ -286,24 +288,24 @@ def test_the_plan_has_the_short_form() -> None:
 
 TURNED_ON: dict[str, dict[str, Any]] = {
     "truncated importance sampling": {
-        "engine_correction": {"form": "truncate"},
+        "engine_correction": "tis",
         "objective": {"old_logps": "trainer"},
     },
     "KL by domain": {"kl": {"coefficient": 0.1}, "domains": {"code": {"kl_coefficient": 0.2}}},
     "reweighted KL": {"kl": {"coefficient": 0.1}},
-    "off-policy sequence mask": {"off_policy_mask": {"against": "sampler"}},
-    "keep sampling mask": {"sampling": {"top_p": 0.9, "keep_mask": "replay"}},
-    "standard GRPO normalisation": {"advantage": {"scale": "group_std"}},
+    "off-policy sequence mask": {"off_policy_mask": "sequence"},
+    "sampling mask replay": {"sampling": {"top_p": 0.9, "replay_mask": True}},
+    "standard GRPO normalisation": {"advantage": {"estimator": {"scale": "group_std"}}},
     "decoupled reward normalisation": {"advantage": {"estimator": "gdpo"}},
     "sequence-level importance sampling": {"objective": {"ratio": "gspo_token"}},
     "clipped importance weights": {"objective": {"surrogate": "cispo"}},
-    "leave-one-out baseline": {"advantage": {"baseline": "leave_one_out"}},
-    "batch deviation": {"advantage": {"scale": "batch_std"}},
+    "leave-one-out baseline": {"advantage": {"estimator": {"baseline": "leave_one_out"}}},
+    "batch deviation": {"advantage": {"estimator": {"scale": "batch_std"}}},
     "MaxRL": {"advantage": {"estimator": "max_rl"}},
     "pass@k training": {"advantage": {"estimator": "pass_at_k"}},
     "advantage clip": {"advantage": {"clip": 0.5}},
     "constant length": {"objective": {"reduction": "constant_length"}},
-    "dual clip": {"objective": {"dual_clip": 3.0}},
+    "dual clip": {"objective": {"surrogate": {"dual_clip": 3.0}}},
     "SAPO": {"objective": {"surrogate": "sapo"}},
     "DPPO": {"objective": {"surrogate": "dppo"}},
     "VESPO": {"objective": {"surrogate": "vespo", "ratio": "sequence_product"}},
@@ -311,13 +313,13 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "REINFORCE": {"objective": {"surrogate": "reinforce"}},
     "product of token ratios": {"objective": {"ratio": "sequence_product"}},
     "printed clip": {"objective": {"surrogate": "seed_clip"}},
-    "banded engine weights": {"engine_correction": {"form": "band"}, "objective": {"old_logps": "trainer"}},
-    "KL in the reward": {"kl": {"coefficient": 0.1, "placement": "reward"}},
-    "KL with its own reduction": {"kl": {"coefficient": 0.1, "reduction": "sequence_mean_token_mean"}},
+    "masked importance sampling": {"engine_correction": "mis", "objective": {"old_logps": "trainer"}},
+    "KL in the reward": {"kl": {"coefficient": 0.1, "in_reward": True}},
+    "KL with another reduction": {"kl": {"coefficient": 0.1, "reduction": "sequence_mean_token_mean"}},
     "moving reference": {"kl": {"coefficient": 0.1, "refresh_reference_every_steps": 5}},
-    "entropy bonus": {"entropy": {"coefficient": 0.001}},
-    "entropy target": {"entropy": {"target_nats": 0.2}},
-    "top-entropy tokens": {"entropy": {"train_top_share": 0.2}},
+    "entropy bonus": {"entropy": {"bonus": "fixed"}},
+    "entropy target": {"entropy": {"bonus": "target"}},
+    "top-entropy tokens": {"entropy": {"tokens": "top_entropy"}},
     "Clip-Cov": {"entropy": {"covariance": "clip_cov"}},
     "KL-Cov": {"entropy": {"covariance": "kl_cov"}},
     "format reward": {"rewards": {"format": {"weight": 0.1}}},
@@ -333,9 +335,9 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "reward functions": {"rewards": {"functions": {"own": {"path": "m:f"}}}},
     "rewards by domain": {"domains": {"math": {"rewards": {"gate": "correctness"}}}},
     "mixed sources": {"problems": {"train": {"arithmetic": 1, "toy_code": 1}}},
-    "overlong filtering": {"objective": {"truncated": "mask"}},
-    "retirement": {"active_sampling": {"retire_pass_rate": 0.875}, "problems": {"train": "x.jsonl"}},
-    "filtered sampling": {"sampling": {"min_p": 0.1, "keep_mask": "replay"}},
+    "overlong filtering": {"objective": {"mask_truncated": True}},
+    "retirement": {"active_sampling": {"retire_accuracy": 0.875}, "problems": {"train": "x.jsonl"}},
+    "filtered sampling": {"sampling": {"min_p": 0.1, "replay_mask": True}},
 }
 """The least that turns each technique on that the defaults do not have."""
 
@@ -344,14 +346,14 @@ TURNED_OFF: dict[str, dict[str, Any]] = {
     "active sampling": {"active_sampling": {"refill": False}},
     "token-level loss": {"objective": {"reduction": "sequence_mean_token_mean"}},
     "no KL penalty": {"domains": {"math": {"kl_coefficient": 0.1}}},
-    "clip-higher": {"objective": {"clip_high": 0.2}},
-    "no division by the deviation": {"advantage": {"scale": "batch_std"}},
+    "clip-higher": {"objective": {"surrogate": {"clip_high": 0.2}}},
+    "no division by the deviation": {"advantage": {"estimator": {"scale": "batch_std"}}},
 }
 """The least that turns each technique off that the defaults have."""
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=[t.name for t in TECHNIQUES])
-def test_every_technique_can_be_turned_on_and_off(technique: Technique) -> None:
+def test_every_technique_can_be_turned_on_and_off(technique: Card) -> None:
     by_default = technique.is_on(TrainConfig())
     assert by_default == (technique.name in TURNED_OFF)
     changed = build(**(TURNED_OFF if by_default else TURNED_ON)[technique.name])
@@ -369,30 +371,20 @@ def test_numbers_names_and_keys() -> None:
     assert {key for technique in TECHNIQUES for key in technique.keys} <= keys
 
 
-def test_every_choice_of_the_objective_is_a_technique_or_the_plain_one() -> None:
-    """A new surrogate, estimator or correction is entered in the registry, or it would be invisible."""
-    plain = {"ppo_clip", "group", "token", "none", "group_mean", "sequence_mean_token_mean", "sequence_mean_token_sum"}
-    for section, key in (
-        ("objective", "surrogate"),
-        ("objective", "ratio"),
-        ("objective", "reduction"),
-        ("advantage", "estimator"),
-        ("advantage", "baseline"),
-        ("advantage", "scale"),
-        ("engine_correction", "form"),
-        ("entropy", "covariance"),
-    ):
-        owner = as_section(TrainConfig.model_fields[section].annotation)
-        assert owner is not None
-        for choice in typing.get_args(owner.model_fields[key].annotation):
-            if choice not in plain:
-                config = build(**{section: {key: choice}})
-                named = [t.name for t in techniques_of(config) if f"{section}.{key}" in t.keys]
-                assert named, f"{section}.{key}={choice}"
+def test_every_technique_of_the_objective_has_a_card_or_is_the_plain_one() -> None:
+    """A new surrogate, estimator or correction states a card, or it would be invisible."""
+    plain = {"ppo_clip", "group", "token", "gspo_token", "none", "all", "as_policy", "k1", "k2", "k3"}
+    plain |= {"sequence_mean_token_mean", "sequence_mean_token_sum", "group_token_mean"}
+    techniques = [section for section in sections_in(TrainConfig) if issubclass(section, Technique)]
+    techniques = [technique for technique in techniques if technique.__module__.startswith("groupwise.objective")]
+    assert len(techniques) > 25
+    for technique in techniques:
+        name = technique.model_fields["type"].default
+        assert name in plain or technique.cards, name
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=[t.name for t in TECHNIQUES])
-def test_the_test_of_a_technique_exists(technique: Technique) -> None:
+def test_the_test_of_a_technique_exists(technique: Card) -> None:
     file, _, function = technique.test.partition("::")
     text = (TESTS / file).read_text()
     name, _, case = function.partition("[")
@@ -450,7 +442,7 @@ def test_costs_of_a_reference() -> None:
 
 def test_costs_of_recorded_sets() -> None:
     def bound(size: ModelSize | None, **sampling: object) -> int | None:
-        replay = {"max_new_tokens": 10, "keep_mask": "replay", **sampling}
+        replay = {"max_new_tokens": 10, "replay_mask": True, **sampling}
         return quantities(build(**{**SMALL, "sampling": replay}), size)["recorded kept sets"]
 
     assert bound(None, top_p=0.9) == 4 * 1024 * 160
@@ -464,7 +456,7 @@ def test_costs_of_recorded_sets() -> None:
     [
         ({"objective": {"old_logps": "trainer"}, "batch": {"epochs_per_step": 2}}, 1, "old log-probabilities"),
         ({"objective": {"old_logps": "trainer"}}, 0, "of the one optimizer step itself"),
-        ({"entropy": {"train_top_share": 0.2}}, 1, "entropies or covariances"),
+        ({"entropy": {"tokens": "top_entropy"}}, 1, "entropies or covariances"),
         (
             {
                 "objective": {"old_logps": "trainer"},
@@ -593,7 +585,7 @@ def test_any_configuration_is_explained() -> None:
         refused += any(finding.level == "error" for finding in findings)
         assert all(finding.message.strip() and finding.keys for finding in findings)
         assert {as_listed(key) for finding in findings for key in finding.keys} <= set(all_keys(TrainConfig))
-        techniques_of(config)
+        cards_of(config)
     assert refused > 100, "most of what is drawn at random contradicts itself"
 
 
@@ -623,7 +615,10 @@ def test_explained_for_programs() -> None:
     assert explained["objective"] == "J = (1/M) Σ_i Σ_t [ min(r·A, clip(r, 0.8, 1.28)·A) ]"
     assert {"symbol": "R", "meaning": "correct + 0.2·format"} in explained["terms"]
     assert [technique["number"] for technique in explained["techniques"]] == [1, 2, 3, 4, 5, 7, None]
-    assert explained["techniques"][4]["options"] == {"objective.clip_low": 0.2, "objective.clip_high": 0.28}
+    assert explained["techniques"][4]["options"] == {
+        "objective.surrogate.clip_low": 0.2,
+        "objective.surrogate.clip_high": 0.28,
+    }
     size = read_size("bundled")
     assert isinstance(size, ModelSize)
     assert explained["parameters"] == size.parameters
@@ -639,7 +634,12 @@ def test_explained_for_programs() -> None:
 def test_explained_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = groupwise(capsys, "explain")
     assert outcome.code == 0
-    for part in ("objective, maximised", "   5  clip-higher:", "objective.clip_high=0.28", "weights: 1.7 MiB"):
+    for part in (
+        "objective, maximised",
+        "   5  clip-higher:",
+        "objective.surrogate.clip_high=0.28",
+        "weights: 1.7 MiB",
+    ):
         assert part in outcome.out
     assert "findings: none" in outcome.out
     assert max(map(len, outcome.out.splitlines())) <= 120

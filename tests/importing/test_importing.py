@@ -8,10 +8,9 @@ import pytest
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.config.describe import all_keys
-from groupwise.config.merge import merged
 from groupwise.errors import DataError
-from groupwise.importing import page, trl_fields, verl_fields, write
-from groupwise.importing.fields import Field
+from groupwise.importing import page, write
+from groupwise.importing.fields import Field, fields_of
 from groupwise.importing.source import read_nested
 from tests.support.commands import groupwise
 from tests.support.importing import from_trl, option
@@ -27,18 +26,18 @@ OLDER_TRL = {"max_prompt_length", "warmup_ratio", "use_liger_loss"}
 
 @pytest.mark.parametrize("group", UPSTREAM["trl_1_16"])
 def test_every_option_of_trl_has_a_row(group: str) -> None:
-    known = {field.key for field in trl_fields.FIELDS}
+    known = {field.key for field in fields_of("trl")}
     assert [name for name in UPSTREAM["trl_1_16"][group] if name not in known] == []
 
 
 def test_trl_has_every_option_that_has_a_row() -> None:
     names = {name for group in UPSTREAM["trl_1_16"].values() for name in group}
-    assert {field.key for field in trl_fields.FIELDS} - names == OLDER_TRL
+    assert {field.key for field in fields_of("trl")} - names == OLDER_TRL
 
 
 @pytest.mark.parametrize("section", UPSTREAM["verl_2026_08"])
 def test_every_option_of_verl_has_a_row_or_stands_in_a_section_that_has_one(section: str) -> None:
-    known = {field.key for field in verl_fields.FIELDS}
+    known = {field.key for field in fields_of("verl")}
 
     def has_row(key: str) -> bool:
         parts = key.split(".")
@@ -48,7 +47,7 @@ def test_every_option_of_verl_has_a_row_or_stands_in_a_section_that_has_one(sect
     assert [name for name in names if not has_row(name)] == []
 
 
-@pytest.mark.parametrize("fields", [trl_fields.FIELDS, verl_fields.FIELDS], ids=["trl", "verl"])
+@pytest.mark.parametrize("fields", [fields_of("trl"), fields_of("verl")], ids=["trl", "verl"])
 def test_rows_are_unique_and_name_options_of_groupwise(fields: tuple[Field, ...]) -> None:
     keys = [field.key for field in fields]
     assert sorted(keys) == sorted(set(keys))
@@ -56,7 +55,7 @@ def test_rows_are_unique_and_name_options_of_groupwise(fields: tuple[Field, ...]
     assert named - set(all_keys(TrainConfig)) == set()
 
 
-@pytest.mark.parametrize("fields", [trl_fields.FIELDS, verl_fields.FIELDS], ids=["trl", "verl"])
+@pytest.mark.parametrize("fields", [fields_of("trl"), fields_of("verl")], ids=["trl", "verl"])
 def test_absent_options_say_why(fields: tuple[Field, ...]) -> None:
     assert [field.key for field in fields if field.kind == "absent" and len(field.words) < 10] == []
 
@@ -107,8 +106,8 @@ def test_verl_script(tmp_path: Path) -> None:
         "batch.minibatches_per_step": 16,
         "active_sampling.filter": "correctness",
         "rewards.overlong.buffer_tokens": 4096,
-        "objective.clip_high": 0.28,
-        "objective.dual_clip": 10.0,
+        "objective.surrogate.clip_high": 0.28,
+        "objective.surrogate.dual_clip": 10.0,
         "problems.train": None,
     }
     assert {key: option(imported, key) for key in expected} == expected
@@ -196,7 +195,7 @@ def test_the_output_composes_and_keeps_its_values(
     config = compose_train_config([str(tmp_path / "out.yaml")]).model_dump()
     data = json.loads(groupwise(capsys, "import", tool, str(path), "--json").out)
     assert set(data) == {"config", "no_counterpart", "differs", "notes"}
-    assert merged(None, config, data["config"]) == config
+    assert TrainConfig.model_validate(data["config"]).model_dump() == config
     assert not [note for note in data["notes"] if note.startswith("groupwise refuses")]
 
 

@@ -37,11 +37,11 @@ def test_trl_defaults_are_written_out() -> None:
         "optimizer.lr": 1e-6,
         "optimizer.beta2": 0.999,
         "optimizer.schedule": "linear",
-        "objective.clip_low": 0.2,
-        "objective.clip_high": 0.2,
+        "objective.surrogate.clip_low": 0.2,
+        "objective.surrogate.clip_high": 0.2,
         "objective.old_logps": "trainer",
-        "advantage.scale": "group_std",
-        "advantage.std_epsilon": 1e-4,
+        "advantage.estimator.scale": "group_std",
+        "advantage.estimator.std_epsilon": 1e-4,
         "active_sampling.filter": "none",
         "active_sampling.refill": False,
         "model.compute_dtype": "bfloat16",
@@ -118,20 +118,20 @@ def test_trl_epochs_need_the_number_of_problems() -> None:
     ],
 )
 def test_trl_delta_is_a_dual_clip(delta: float, expected: dict[str, float]) -> None:
-    objective = from_trl(delta=delta, epsilon_high=0.3).config["objective"]
-    assert {key: objective[key] for key in expected} == pytest.approx(expected)
+    surrogate = from_trl(delta=delta, epsilon_high=0.3).config["objective"]["surrogate"]
+    assert {key: surrogate[key] for key in expected} == pytest.approx(expected)
 
 
 def test_trl_delta_below_one_has_no_counterpart() -> None:
     imported = from_trl(delta=0.5)
-    assert option(imported, "objective.dual_clip") is None
+    assert option(imported, "objective.surrogate.dual_clip") is None
     assert "below 1" in said(imported, "delta")
 
 
 def test_trl_cap_of_cispo_is_absolute_and_unusable_by_default() -> None:
     imported = from_trl(loss_type="cispo", epsilon_high=5.0, delta=2.0)
-    assert option(imported, "objective.cispo_cap") == 5.0
-    assert option(imported, "objective.clip_high") is None
+    assert option(imported, "objective.surrogate.cap") == 5.0
+    assert option(imported, "objective.surrogate.clip_high") is None
     assert said(imported, "epsilon_high") == "the absolute cap of CISPO's weight, 5.0, not a distance from 1"
     assert said(imported, "delta") == "not read by TRL with loss_type cispo"
     assert "weighted 0.2; usual is 5" in said(from_trl(loss_type="cispo"), "epsilon")
@@ -140,17 +140,18 @@ def test_trl_cap_of_cispo_is_absolute_and_unusable_by_default() -> None:
 @pytest.mark.parametrize(
     ("mode", "form", "level"),
     [
-        ("token_truncate", "truncate", "token"),
-        ("sequence_truncate", "truncate", "sequence_product"),
-        ("token_mask", "band", "token"),
-        ("sequence_mask", "band", "sequence_product"),
+        ("token_truncate", "tis", "token"),
+        ("sequence_truncate", "tis", "sequence_product"),
+        ("token_mask", "mis", "token"),
+        ("sequence_mask", "mis", "sequence_product"),
     ],
 )
 def test_trl_engine_correction_acts_with_vllm_only(mode: str, form: str, level: str) -> None:
     options: dict[str, Any] = {"vllm_importance_sampling_mode": mode, "vllm_importance_sampling_clip_max": 2.0}
     correction = from_trl(use_vllm=True, **options).config["engine_correction"]
-    assert (correction["form"], correction["level"], correction["high"]) == (form, level, 2.0)
-    assert correction.get("low") == (0.0 if form == "band" else None)
+    bound = "cap" if form == "tis" else "high"
+    assert (correction["type"], correction["level"], correction[bound]) == (form, level, 2.0)
+    assert correction.get("low") == (0.0 if form == "mis" else None)
     without = from_trl(**options)
     assert "engine_correction" not in without.config
     assert "only with use_vllm" in said(without, "vllm_importance_sampling_mode")
@@ -159,14 +160,18 @@ def test_trl_engine_correction_acts_with_vllm_only(mode: str, form: str, level: 
 def test_trl_engine_correction_without_an_upper_bound() -> None:
     imported = from_trl(use_vllm=True, vllm_importance_sampling_clip_max=None, vllm_importance_sampling_clip_min=0.5)
     assert imported.config["engine_correction"] == {
-        "form": "band", "level": "sequence_product", "low": 0.5, "high": 1e9
+        "type": "mis", "level": "sequence_product", "low": 0.5, "high": 1e9
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("vllm", "against"), [(False, "old"), (True, "sampler")])
-def test_trl_off_policy_mask(vllm: bool, against: str) -> None:
+@pytest.mark.parametrize(("vllm", "reference"), [(False, "old"), (True, "sampler")])
+def test_trl_off_policy_mask(vllm: bool, reference: str) -> None:
     imported = from_trl(off_policy_mask_threshold=0.5, use_vllm=vllm)
-    assert imported.config["off_policy_mask"] == {"against": against, "threshold_nats": 0.5}
+    assert imported.config["off_policy_mask"] == {
+        "type": "sequence",
+        "threshold_nats": 0.5,
+        "reference": reference,
+    }
 
 
 def test_trl_kl() -> None:
@@ -189,7 +194,7 @@ def test_trl_kl() -> None:
     [("group", "group_std"), (True, "group_std"), ("batch", "batch_std"), ("none", "none"), (False, "none")],
 )
 def test_trl_scale_rewards(value: str | bool, scale: str) -> None:
-    assert option(from_trl(scale_rewards=value), "advantage.scale") == scale
+    assert option(from_trl(scale_rewards=value), "advantage.estimator.scale") == scale
 
 
 def test_trl_gdpo_and_reward_functions() -> None:
@@ -214,9 +219,9 @@ def test_trl_overlong_penalty_keeps_its_weight() -> None:
 
 def test_trl_truncated_sampling_replays_the_kept_set() -> None:
     imported = from_trl(top_p=0.9)
-    assert option(imported, "sampling.keep_mask") == "replay"
+    assert option(imported, "sampling.replay_mask") is True
     assert "whole vocabulary" in said(imported, "top_p")
-    assert option(from_trl(top_p=1.0, min_p=0.0), "sampling.keep_mask") is None
+    assert option(from_trl(top_p=1.0, min_p=0.0), "sampling.replay_mask") is None
 
 
 def test_trl_entropy() -> None:
@@ -224,11 +229,14 @@ def test_trl_entropy() -> None:
         top_entropy_quantile=0.2, entropy_coef=0.01, use_adaptive_entropy=True, entropy_target=0.3, loss_type="grpo"
     )
     assert imported.config["entropy"] == {
-        "coefficient": 0.01,
-        "target_nats": 0.3,
-        "coefficient_step": 0.005,
-        "max_coefficient": 1.0,
-        "train_top_share": 0.2,
+        "bonus": {
+            "type": "target",
+            "coefficient": 0.01,
+            "target_nats": 0.3,
+            "coefficient_step": 0.005,
+            "max_coefficient": 1.0,
+        },
+        "tokens": {"type": "top_entropy", "fraction": 0.2},
     }
     assert "each micro-batch" in said(imported, "top_entropy_quantile")
     assert "mean over tokens" in said(imported, "entropy_coef")
@@ -236,7 +244,7 @@ def test_trl_entropy() -> None:
 
 def test_trl_truncated_answers_leave_the_denominator() -> None:
     imported = from_trl(mask_truncated_completions=True, loss_type="grpo")
-    assert option(imported, "objective.truncated") == "mask"
+    assert option(imported, "objective.mask_truncated") is True
     assert "still divides" in said(imported, "mask_truncated_completions")
     assert said(from_trl(mask_truncated_completions=True), "mask_truncated_completions") == ""
 

@@ -15,13 +15,13 @@ def test_verl_defaults_are_written_out() -> None:
         "sampling.max_new_tokens": 512,
         "objective.surrogate": "ppo_clip",
         "objective.ratio": "token",
-        "objective.clip_low": 0.2,
-        "objective.clip_high": 0.2,
-        "objective.dual_clip": 3.0,
+        "objective.surrogate.clip_low": 0.2,
+        "objective.surrogate.clip_high": 0.2,
+        "objective.surrogate.dual_clip": 3.0,
         "objective.reduction": "token_mean",
         "objective.old_logps": "trainer",
-        "advantage.scale": "group_std",
-        "advantage.std_epsilon": 1e-6,
+        "advantage.estimator.scale": "group_std",
+        "advantage.estimator.std_epsilon": 1e-6,
         "optimizer.weight_decay": 0.01,
         "optimizer.beta2": 0.999,
         "optimizer.schedule": "constant",
@@ -33,11 +33,11 @@ def test_verl_defaults_are_written_out() -> None:
 
 def test_verl_reads_clip_ratio_only_where_its_sides_are_null() -> None:
     shadowed = from_verl({f"{ACTOR}.clip_ratio": 0.3})
-    assert option(shadowed, "objective.clip_high") == 0.2
+    assert option(shadowed, "objective.surrogate.clip_high") == 0.2
     assert "not read by verl" in said(shadowed, f"{ACTOR}.clip_ratio")
     sides = {f"{ACTOR}.clip_ratio_low": None, f"{ACTOR}.clip_ratio_high": 0.28}
     read = from_verl({f"{ACTOR}.clip_ratio": 0.3} | sides)
-    assert (option(read, "objective.clip_low"), option(read, "objective.clip_high")) == (0.3, 0.28)
+    assert (option(read, "objective.surrogate.clip_low"), option(read, "objective.surrogate.clip_high")) == (0.3, 0.28)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_verl_loss_modes(mode: str, surrogate: str, ratio: str, reduction: str, 
     assert option(imported, "objective.surrogate") == surrogate
     assert option(imported, "objective.ratio") == ratio
     assert option(imported, "objective.reduction") == reduction
-    assert option(imported, "objective.dual_clip") == dual_clip
+    assert option(imported, "objective.surrogate.dual_clip") == dual_clip
 
 
 def test_verl_bounds_of_cispo_are_distances_from_one() -> None:
     options = {f"{ACTOR}.policy_loss.loss_mode": "cispo", f"{ACTOR}.clip_ratio_low": 10, f"{ACTOR}.clip_ratio_high": 4}
     imported = from_verl(options)
-    assert (option(imported, "objective.cispo_floor"), option(imported, "objective.cispo_cap")) == (0.0, 5)
+    assert (option(imported, "objective.surrogate.floor"), option(imported, "objective.surrogate.cap")) == (0.0, 5)
 
 
 def test_verl_covariance_losses() -> None:
     imported = from_verl({f"{ACTOR}.policy_loss.loss_mode": "kl_cov", f"{ACTOR}.policy_loss.kl_cov_ratio": 0.002})
     assert imported.config["entropy"] == {
-        "covariance": "kl_cov", "covariance_share": 0.002, "kl_cov_coefficient": 0.1
+        "covariance": {"type": "kl_cov", "fraction": 0.002, "coefficient": 0.1}
     }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_verl_reductions(mode: str, reduction: str) -> None:
 
 def test_verl_constant_of_the_length() -> None:
     imported = from_verl({f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": 3000})
-    assert option(imported, "objective.constant_length_tokens") == 3000
+    assert option(imported, "objective.reduction.tokens") == 3000
     assert "by the constant alone" in said(imported, f"{ACTOR}.loss_agg_mode")
 
 
@@ -114,7 +114,7 @@ def test_verl_kl_in_the_loss(name: str, estimator: str) -> None:
 
 def test_verl_kl_in_the_reward() -> None:
     imported = from_verl({"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"})
-    assert imported.config["kl"] == {"coefficient": 0.001, "placement": "reward"}
+    assert imported.config["kl"] == {"coefficient": 0.001, "in_reward": True}
     assert "after the group mean" in said(imported, "algorithm.use_kl_in_reward")
     assert "stays as it is" in said(imported, "algorithm.kl_ctrl.type")
 
@@ -141,14 +141,14 @@ def test_verl_filter(metric: str | None, chosen: str) -> None:
 @pytest.mark.parametrize(
     ("options", "correction"),
     [
-        ({"rollout_is": "token"}, {"form": "truncate", "level": "token", "high": 2.0}),
+        ({"rollout_is": "token"}, {"type": "tis", "level": "token", "cap": 2.0}),
         (
             {"rollout_is": "sequence", "rollout_is_threshold": 5},
-            {"form": "truncate", "level": "sequence_product", "high": 5.0},
+            {"type": "tis", "level": "sequence_product", "cap": 5.0},
         ),
         (
             {"rollout_is": "token", "rollout_is_threshold": "0.5_5.0"},
-            {"form": "band", "level": "token", "low": 0.5, "high": 5.0},
+            {"type": "mis", "level": "token", "low": 0.5, "high": 5.0},
         ),
         ({"rollout_is": "token", "bypass_mode": True}, None),
         ({}, None),
@@ -164,8 +164,7 @@ def test_verl_reinforce_in_bypass_mode_is_cispo() -> None:
     section = "algorithm.rollout_correction"
     options = {f"{section}.bypass_mode": True, f"{section}.loss_type": "reinforce", f"{section}.rollout_is": "token"}
     objective = from_verl(options).config["objective"]
-    assert (objective["surrogate"], objective["cispo_cap"], objective["old_logps"]) == ("cispo", 2.0, "sampler")
-    assert "dual_clip" not in objective
+    assert (objective["surrogate"], objective["old_logps"]) == ({"type": "cispo", "cap": 2.0}, "sampler")
 
 
 @pytest.mark.parametrize(
@@ -173,21 +172,21 @@ def test_verl_reinforce_in_bypass_mode_is_cispo() -> None:
     [
         ("grpo", "group", "group_mean", "group_std"),
         ("rloo", "group", "leave_one_out", "none"),
-        ("gdpo", "gdpo", "group_mean", "none"),
+        ("gdpo", "gdpo", None, None),
         ("reinforce_plus_plus_baseline", "group", "group_mean", "batch_std"),
         ("gae", "group", "group_mean", "group_std"),
     ],
 )
 def test_verl_advantages(name: str, estimator: str, baseline: str, scale: str) -> None:
     imported = from_verl({"algorithm.adv_estimator": name})
-    advantage = imported.config["advantage"]
-    assert (advantage["estimator"], advantage["baseline"], advantage["scale"]) == (estimator, baseline, scale)
+    keys = ("advantage.estimator", "advantage.estimator.baseline", "advantage.estimator.scale")
+    assert tuple(option(imported, key) for key in keys) == (estimator, baseline, scale)
     assert ("value function" in said(imported, "algorithm.adv_estimator")) == (name == "gae")
 
 
 def test_verl_group_of_one_has_its_reward_as_advantage() -> None:
     imported = from_verl({f"{ROLLOUT}.n": 1})
-    assert option(imported, "advantage.baseline") == "none"
+    assert option(imported, "advantage.estimator.baseline") == "none"
     assert "no baseline" in said(imported, f"{ROLLOUT}.n")
 
 

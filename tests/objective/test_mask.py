@@ -1,6 +1,5 @@
 import pytest
 import torch
-
 from groupwise.objective.mask import (
     clip_cov_selected,
     kl_cov_selected,
@@ -8,7 +7,8 @@ from groupwise.objective.mask import (
     token_covariance,
     top_entropy_threshold,
 )
-from groupwise.objective.segments import segment_mean, segment_reverse_cumsum, segment_sum, sequence_index
+
+from groupwise.objective.segments import segment_index, segment_mean, segment_reverse_cumsum, segment_sum
 from tests.objective.fixture import (
     GOLDEN,
     LENGTHS,
@@ -83,7 +83,7 @@ def test_kl_cov_takes_the_largest() -> None:
 def test_segments() -> None:
     lengths_B = torch.tensor([2, 0, 3, 0])
     values_N = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
-    assert sequence_index(lengths_B, 5).tolist() == [0, 0, 2, 2, 2]
+    assert segment_index(lengths_B, 5).tolist() == [0, 0, 2, 2, 2]
     assert segment_sum(values_N, lengths_B).tolist() == [3, 0, 12, 0]
     assert segment_mean(values_N, lengths_B).tolist() == [1.5, 0, 4, 0]
     assert segment_reverse_cumsum(values_N.detach(), lengths_B).tolist() == [3, 2, 12, 9, 5]

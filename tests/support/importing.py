@@ -18,11 +18,12 @@ def from_verl(options: dict[str, Any], problems: int | None = None) -> Imported:
 
 
 def option(imported: Imported, key: str) -> Any:
-    *sections, name = key.split(".")
-    owner: dict[str, Any] = imported.config
-    for section in sections:
-        owner = owner.get(section, {})
-    return owner.get(name)
+    """The value of an option; of a technique, its name."""
+    value: Any = imported.config
+    for section in key.split("."):
+        value = {"type": value} if isinstance(value, str) else value
+        value = (value or {}).get(section)
+    return value["type"] if isinstance(value, dict) and "type" in value else value
 
 
 def said(imported: Imported, key: str) -> str:

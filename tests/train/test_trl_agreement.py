@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from groupwise.importing import trl_fields
+from groupwise.importing.fields import fields_of
 from tests.support.trl_batch import make_batch
 from tests.support.trl_cases import (
     DIFFERENT,
@@ -64,7 +64,7 @@ def test_bnpo_is_the_mean_over_micro_batches_of_their_token_means(seed: int) -> 
 
 
 def test_every_option_of_the_installed_trl_is_known_with_its_default() -> None:
-    known = {field.key: field for field in trl_fields.FIELDS}
+    known = {field.key: field for field in fields_of("trl")}
     options = {option.name: option.default for option in fields(trl.GRPOConfig)}
     assert [name for name in options if name not in known] == []
     stated = {name: known[name].default for name in options if known[name].kind != "idle"}

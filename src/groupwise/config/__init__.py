@@ -20,17 +20,18 @@ from groupwise.config.data import (
 )
 from groupwise.config.grading import DomainOptions, GradingOptions
 from groupwise.config.merge import differences, merged
-from groupwise.config.objective import (
-    AdvantageOptions,
-    EngineCorrectionOptions,
-    EntropyOptions,
-    KlOptions,
-    ObjectiveOptions,
-    OffPolicyMaskOptions,
-)
+from groupwise.config.objective import AdvantageOptions, EntropyOptions, ObjectiveOptions
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
 from groupwise.grading.reward_options import RewardOptions
 from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.objective.corrections import CorrectionOption
+from groupwise.objective.corrections.correction import NoCorrection
+from groupwise.objective.entropy.covariance import NoCovariance
+from groupwise.objective.entropy.top_entropy import AllTokens
+from groupwise.objective.kl.penalty import KlOptions
+from groupwise.objective.masks import OffPolicyMaskOption
+from groupwise.objective.masks.off_policy import NoOffPolicyMask
+from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 from groupwise.rollout.options import InProcess
 from groupwise.technique import by_name
@@ -41,13 +42,11 @@ __all__ = [
     "BatchOptions",
     "Columns",
     "DomainOptions",
-    "EngineCorrectionOptions",
     "EntropyOptions",
     "GradingOptions",
     "KlOptions",
     "ModelOptions",
     "ObjectiveOptions",
-    "OffPolicyMaskOptions",
     "OptimizerOptions",
     "Options",
     "ProblemOptions",
@@ -85,8 +84,12 @@ class TrainConfig(Options):
     sandbox: SandboxOptions = SandboxOptions()
     advantage: AdvantageOptions = AdvantageOptions()
     objective: ObjectiveOptions = ObjectiveOptions()
-    engine_correction: EngineCorrectionOptions = EngineCorrectionOptions()
-    off_policy_mask: OffPolicyMaskOptions = OffPolicyMaskOptions()
+    engine_correction: CorrectionOption = NoCorrection()
+    """The weight π_old/π_sampler for what an engine computes differently from the trainer; detached."""
+
+    off_policy_mask: OffPolicyMaskOption = NoOffPolicyMask()
+    """Which bad answers leave the policy term because the policy has left them already."""
+
     kl: KlOptions = KlOptions()
     entropy: EntropyOptions = EntropyOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
@@ -141,7 +144,8 @@ class TrainConfig(Options):
     @property
     def selects_tokens(self) -> bool:
         """Whether entropies or covariances of the old policy pick tokens before the step."""
-        return self.entropy.train_top_share < 1 or self.entropy.covariance != "none"
+        entropy = self.entropy
+        return not (isinstance(entropy.tokens, AllTokens) and isinstance(entropy.covariance, NoCovariance))
 
     @property
     def makes_trainer_pass(self) -> bool:
@@ -154,18 +158,18 @@ class TrainConfig(Options):
         """The options, as `key=value`, under which the loss compares the policy with the one that sampled."""
         objective, kl = self.objective, self.kl
         uses = []
-        if objective.ratio != "none":
-            uses.append(f"objective.ratio={objective.ratio}")
-        elif objective.surrogate in ("dppo", "gmpo"):
-            uses.append(f"objective.surrogate={objective.surrogate}")
-        if self.engine_correction.form != "none":
-            uses.append(f"engine_correction.form={self.engine_correction.form}")
-        if self.off_policy_mask.against != "none":
-            uses.append(f"off_policy_mask.against={self.off_policy_mask.against}")
-        if self.uses_kl and (kl.placement == "reward" or kl.importance != "none"):
-            uses.append("kl.placement=reward" if kl.placement == "reward" else f"kl.importance={kl.importance}")
-        if self.entropy.covariance != "none":
-            uses.append(f"entropy.covariance={self.entropy.covariance}")
+        if not isinstance(objective.ratio, NoRatio):
+            uses.append(f"objective.ratio={objective.ratio.type}")
+        elif objective.surrogate.compares_old:
+            uses.append(f"objective.surrogate={objective.surrogate.type}")
+        if not isinstance(self.engine_correction, NoCorrection):
+            uses.append(f"engine_correction={self.engine_correction.type}")
+        if not isinstance(self.off_policy_mask, NoOffPolicyMask):
+            uses.append(f"off_policy_mask={self.off_policy_mask.type}")
+        if self.uses_kl and (kl.in_reward or kl.importance != "none"):
+            uses.append("kl.in_reward=true" if kl.in_reward else f"kl.importance={kl.importance}")
+        if not isinstance(self.entropy.covariance, NoCovariance):
+            uses.append(f"entropy.covariance={self.entropy.covariance.type}")
         return uses
 
     @property

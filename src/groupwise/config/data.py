@@ -1,10 +1,11 @@
 """Options of what is trained on what: the model, its prompts, the problems and sampling."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
 from groupwise.options import NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.technique import Card, Section
 
 # The longest set of tokens that an engine records at one position: at most 4 KiB for each sampled token.
 KEPT_LIMIT = 1024
@@ -83,7 +84,7 @@ SharedSources = Annotated[
 ListedSources = Annotated[Annotated[str, Tag("one")] | Annotated[list[str], Tag("several")], _branch("one", "several")]
 
 
-class ProblemOptions(Options):
+class ProblemOptions(Section):
     """Where problems come from.
 
     A source is `arithmetic` or `toy_code` (generated), `reasoning_gym:NAME`, or a file: .jsonl, .json, .parquet.
@@ -107,6 +108,20 @@ class ProblemOptions(Options):
     eval_every_steps: NonNegativeInt = 0
     """Also measure every so many steps; 0 for only before and after."""
 
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            name="mixed sources",
+            source="OLMo 3",
+            what="problems of several sources are trained on in one run, each with its share of the prompts",
+            equation="the sources in turn, of n prompts n·share of each, to within one",
+            values="none",
+            keys=("problems.train",),
+            is_on=lambda c: len(c.problems.train_sources) > 1,
+            cost="none",
+            test="options/test_every_option.py::test_the_option_changes_what_it_claims",
+        ),
+    )
+
     @property
     def train_sources(self) -> dict[str, float]:
         """The sources that are trained on, each with its share; the shares need not sum to 1."""
@@ -119,7 +134,7 @@ class ProblemOptions(Options):
         return [source for source in named if source]
 
 
-class SamplingOptions(Options):
+class SamplingOptions(Section):
     """How completions are sampled. The same numbers serve every scorer of these completions."""
 
     temperature: PositiveFloat = 1.0
@@ -136,6 +151,37 @@ class SamplingOptions(Options):
     min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Sample from tokens that have at least this share of the most likely one's probability."""
 
-    keep_mask: Literal["none", "replay"] = "none"
-    """`replay` records which tokens top_k, top_p and min_p kept, at most 1024 at each position, and every scorer
-    normalises over the same ones (DeepSeek-V3.2)."""
+    replay_mask: bool = False
+    """Record which tokens top_k, top_p and min_p kept, at most 1024 at each position, so that every scorer normalises
+    over the same ones (DeepSeek-V3.2)."""
+
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            number=11,
+            name="sampling mask replay",
+            source="DeepSeek-V3.2 2512.02556 §3.1",
+            what="every scorer normalises over the tokens that top-k, top-p or min-p kept",
+            equation="log π^K(v) = log π(v) - log Σ_{u∈K} π(u)",
+            values="top-p not published",
+            keys=("sampling.replay_mask", "sampling.top_k", "sampling.top_p", "sampling.min_p"),
+            is_on=lambda c: c.sampling.replay_mask,
+            cost="4 bytes for each kept token id, at most 4 KiB a token",
+            test="objective/test_entropy.py::test_kept_set_golden",
+            differs="The code that the seed follows multiplies 0 by -∞ in the entropy, which is NaN, and scores at "
+            "another temperature than it samples at. Some trainers filter the trainer's own logits again, which are "
+            "not exactly the engine's.",
+        ),
+        Card(
+            name="filtered sampling",
+            source="top-k 1805.04833, top-p 1904.09751, min-p 2407.01082",
+            what="only likely tokens can be drawn",
+            equation="sample from π over the kept set K",
+            values="by use",
+            keys=("sampling.top_k", "sampling.top_p", "sampling.min_p"),
+            is_on=lambda c: c.filters_tokens,
+            cost="as 11",
+            test="rollout/test_engine.py::test_recorded_sets_are_those_that_were_sampled_from",
+            differs="Refused without 11 where a ratio, a correction or a KL compares log-probabilities: others score "
+            "the whole vocabulary and take the difference for a change of the policy.",
+        ),
+    )

@@ -1,10 +1,11 @@
 """Options of a run and of its steps: sizes, filter, optimizer, length."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.technique import Card, Section
 
 
 class BatchOptions(Options):
@@ -34,7 +35,7 @@ class BatchOptions(Options):
     more forward pass. Does not change the gradient."""
 
 
-class ActiveSamplingOptions(Options):
+class ActiveSamplingOptions(Section):
     """Which groups are trained on. A group whose rewards are all equal has no signal."""
 
     filter: Literal["none", "correctness", "total", "any_component"] = "correctness"
@@ -47,8 +48,55 @@ class ActiveSamplingOptions(Options):
     max_prompts_per_step_factor: Annotated[float, Field(ge=1)] = 4.0
     """Budget of the refill: problems sampled in a step, at most, as a multiple of `batch.prompts_per_step`."""
 
-    retire_pass_rate: Fraction = 0.0
-    """Problems of a file of which at least this share of samples was right are not drawn again; 0 for never."""
+    retire_accuracy: Fraction = 0.0
+    """Problems of a file of which at least this fraction of samples was right are not drawn again; 0 for never."""
+
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            number=1,
+            name="zero-signal filter",
+            source="DAPO 2503.14476 eq. 11",
+            what="groups whose rewards are all equal are not trained on",
+            equation="keep a group iff max R ≠ min R",
+            values="0 < right answers < G",
+            keys=("active_sampling.filter",),
+            is_on=lambda c: c.active_sampling.filter != "none",
+            cost="none; fewer tokens are forwarded",
+            test="train/test_collect.py::test_what_the_filter_names_has_to_differ",
+            differs="Exact equality decides: eight float32 rewards of 1.05 have a small standard deviation that is "
+            "not 0. A group that is left out is left out of the KL and entropy terms too; `filter=none` keeps it in "
+            "them and in the denominator.",
+        ),
+        Card(
+            number=2,
+            name="active sampling",
+            source="DAPO 2503.14476 (dynamic sampling); OLMo 3",
+            what="problems are sampled until the step has its groups with signal",
+            equation="draw problems until P groups pass the filter, or the budget is spent",
+            values="DAPO: no limit in the paper; its code asks for 3 times the batch, at most 10 times over",
+            keys=("active_sampling.refill", "active_sampling.max_prompts_per_step_factor"),
+            is_on=lambda c: (
+                c.active_sampling.filter != "none"
+                and c.active_sampling.refill
+                and c.active_sampling.max_prompts_per_step_factor > 1
+            ),
+            cost="sampling of the groups that are dropped, up to the factor",
+            test="train/test_collect.py::test_refill_until_the_step_is_full",
+            differs="The seed says that DAPO skips the update; it refills. Here the position in the stream moves "
+            "behind everything drawn, so that a substitute is not trained on again in the next step.",
+        ),
+        Card(
+            name="retirement",
+            source="OLMo 3",
+            what="problems that are nearly always solved are not drawn again",
+            equation="retire a problem at right answers / G ≥ rate",
+            values="0.875",
+            keys=("active_sampling.retire_accuracy",),
+            is_on=lambda c: c.active_sampling.retire_accuracy > 0,
+            cost="none; saves their sampling",
+            test="train/test_retirement.py::test_solved_problems_are_retired",
+        ),
+    )
 
 
 class OptimizerOptions(Options):

@@ -45,7 +45,7 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
     at_once = min(config.engine.batch_sequences, answers)
     why = f"{at_once} answers at once × {longest} tokens, and as much again for prompts of that length"
     costs.append(cost("key/value cache", lambda n: n.engine.cache, why))
-    if config.sampling.keep_mask == "replay":
+    if config.sampling.replay_mask:
         ids = min(config.sampling.top_k or KEPT_LIMIT, KEPT_LIMIT)
         ids = ids if size is None else min(ids, size.vocabulary)
         why = (

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Sequence
 
 from groupwise.explain.report import describe_recipes
-from groupwise.explain.techniques import ADDITIONS, FIFTEEN, Technique
+from groupwise.explain.techniques import ADDITIONS, FIFTEEN
+from groupwise.technique import Card
 
 HEAD = """\
 # Techniques
@@ -50,11 +51,11 @@ def document() -> str:
     )
 
 
-def _table(techniques: Sequence[Technique]) -> list[str]:
+def _table(techniques: Sequence[Card]) -> list[str]:
     return [_row(COLUMNS), _row(["---"] * len(COLUMNS)), *(_row(_cells(technique)) for technique in techniques)]
 
 
-def _cells(technique: Technique) -> list[str]:
+def _cells(technique: Card) -> list[str]:
     return [
         "" if technique.number is None else str(technique.number),
         f"**{technique.name}**: {technique.what}",

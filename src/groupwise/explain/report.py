@@ -10,11 +10,12 @@ from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.equation import Equation, equation_of
 from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
-from groupwise.explain.techniques import Technique, techniques_of
+from groupwise.explain.techniques import cards_of
 from groupwise.explain.values import values_at
 from groupwise.findings import shown
 from groupwise.memory.needs import shown_bytes
 from groupwise.model.size import ModelSize, read_size
+from groupwise.technique import Card
 
 WIDTH = 120
 
@@ -26,7 +27,7 @@ class Explanation:
     config: TrainConfig
     equation: Equation
     domains: tuple[DomainRow, ...]
-    techniques: tuple[Technique, ...]
+    techniques: tuple[Card, ...]
     size: ModelSize | None
     size_note: str
     costs: tuple[Cost, ...]
@@ -46,7 +47,7 @@ def explain(config: TrainConfig) -> Explanation:
         config=config,
         equation=equation_of(config),
         domains=tuple(domain_table(config)),
-        techniques=tuple(techniques_of(config)),
+        techniques=tuple(cards_of(config)),
         size=known,
         size_note=size if isinstance(size, str) else "",
         costs=tuple(costs_of(config, known)),
@@ -56,7 +57,7 @@ def explain(config: TrainConfig) -> Explanation:
 
 def technique_numbers(config: TrainConfig) -> str:
     """The techniques of a configuration in a line: the numbers, then the names of the additions."""
-    techniques = techniques_of(config)
+    techniques = cards_of(config)
     numbers = " ".join(str(technique.number) for technique in techniques if technique.number is not None)
     names = [technique.name for technique in techniques if technique.number is None]
     return ", ".join([numbers or "none of the fifteen", *names])
@@ -123,7 +124,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _values(config: TrainConfig, technique: Technique) -> dict[str, Any]:
+def _values(config: TrainConfig, technique: Card) -> dict[str, Any]:
     """The values of the options that make a technique up, with those of domains that differ."""
     found: dict[str, Any] = {}
     for key in technique.keys:
@@ -135,7 +136,7 @@ def describe_recipes() -> list[dict[str, Any]]:
     """Every recipe of `groupwise train` with its summary, technique numbers and additions."""
     described = []
     for recipe in list_recipes():
-        techniques = techniques_of(compose_train_config([recipe.name]))
+        techniques = cards_of(compose_train_config([recipe.name]))
         described.append(
             {
                 "name": recipe.name,

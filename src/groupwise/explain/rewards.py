@@ -9,7 +9,7 @@ from groupwise.technique import number
 
 def reward_terms(config: TrainConfig) -> list[tuple[str, str]]:
     """The rewards as terms of the equation, those of a domain only where they differ."""
-    estimator, longest = config.advantage.estimator, config.sampling.max_new_tokens
+    estimator, longest = config.advantage.estimator.type, config.sampling.max_new_tokens
     if estimator == "pass_at_k":
         return [("R", "correct")]
     symbol, between = ("R_k", ", ") if estimator == "gdpo" else ("R", " + ")

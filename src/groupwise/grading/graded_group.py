@@ -166,15 +166,12 @@ def graded_group(
         rewards_GK=rewards_GK,
         totals_G=combine(rewards_GK, options, names_K),
         dropped_G=dropped_G,
-        failed=failed or bool(dropped_G.any() and (~dropped_G).sum() < least_samples(config)),
+        failed=failed
+        or bool(
+            dropped_G.any()
+            and (~dropped_G).sum() < config.advantage.estimator.least_graded(config.batch.samples_per_prompt)
+        ),
     )
-
-
-def least_samples(config: TrainConfig) -> int:
-    """How many completions of a group have to be judged for them to be compared."""
-    if config.advantage.estimator == "pass_at_k":
-        return config.advantage.pass_k
-    return min(2, config.batch.samples_per_prompt)
 
 
 def on_error(name: str, options: RewardOptions, default: OnError) -> OnError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from groupwise.grading.components.regex_format import RegexFormat
 from groupwise.grading.components.repetition import Repetition
 from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
 from groupwise.options import NonNegativeInt, Options, PositiveFloat
-from groupwise.technique import Card, by_name
+from groupwise.technique import Card, Section, by_name
 
 CORRECTNESS, FORMAT = "correctness", "format"
 
@@ -32,7 +32,7 @@ class FunctionOptions(Options):
     """A reward function of the user's own."""
 
     path: str
-    """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.grading`."""
+    """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.rewards`."""
 
     weight: float = 1.0
     """Negative for a price; with 0 the function is called and its value is only measured."""
@@ -56,7 +56,7 @@ class FunctionOptions(Options):
     """Address space of its process beyond what it has when it starts."""
 
 
-class RewardOptions(Options):
+class RewardOptions(Section):
     """How a completion is rewarded: the sum of its components, each times its weight."""
 
     correctness: Correctness = Correctness()
@@ -77,6 +77,59 @@ class RewardOptions(Options):
 
     gate: str = ""
     """A component without which nothing is rewarded: where it is not full, only penalties count. Empty for none."""
+
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            name="conditional rewards",
+            source="the seed, for the format",
+            what="a component is rewarded only where another one is full, as the format only where the answer is right",
+            equation="R = w·correct + λ·format·[correct = 1]",
+            values="λ 1",
+            keys=("rewards.format.requires", "rewards.format.weight", "rewards.functions.NAME.requires"),
+            is_on=lambda c: c.any_table(lambda table: any(table.weight_of(name) for name in table.conditions)),
+            cost="none",
+            test="grading/test_components.py::test_a_condition_needs_the_full_component",
+        ),
+        Card(
+            name="reward gate",
+            source="in use (open-instruct)",
+            what="nothing is rewarded where one component is not full; penalties still count",
+            equation="R = Σ_k min(w_k R_k, 0) where the gate is below 1",
+            values="none",
+            keys=("rewards.gate",),
+            is_on=lambda c: c.any_table(lambda table: table.gate != ""),
+            cost="none",
+            test="grading/test_components.py::test_behind_a_gate_only_penalties_count",
+            differs="open-instruct's gate tests a scaled score for 1, so that any weight but 1 closes it for good.",
+        ),
+        Card(
+            name="reward functions",
+            source="in use",
+            what="functions of the user's own are components of the reward, called in their own processes",
+            equation="R = … + w·f(completion, problem)",
+            values="none",
+            keys=(
+                "rewards.functions.NAME.path",
+                "rewards.functions.NAME.weight",
+                "rewards.functions.NAME.requires",
+                "rewards.correctness.grader",
+            ),
+            is_on=lambda c: c.any_table(lambda table: bool(table.functions)),
+            cost="grading.workers processes, memory_mb each at most",
+            test="grading/test_components.py::test_weights_of_every_kind",
+        ),
+        Card(
+            name="rewards by domain",
+            source="OLMo 3",
+            what="each domain of problems has its own rewards and weights",
+            equation="R of the problem's domain",
+            values="none",
+            keys=("domains.NAME.rewards",),
+            is_on=lambda c: any(table != c.rewards for table in c.reward_tables().values()),
+            cost="none",
+            test="grading/test_components.py::test_a_component_that_a_domain_does_not_use_counts_nothing",
+        ),
+    )
 
     @property
     def components(self) -> dict[str, RewardComponent]:
@@ -134,69 +187,3 @@ def weight_key(name: str) -> str:
 def requires_key(name: str) -> str:
     """The option below a table of rewards that is a component's condition."""
     return f"{name}.requires" if name in BUILT_IN else f"functions.{name}.requires"
-
-
-def reward_cards() -> Iterator[Card]:
-    """What the components say of themselves, and what is common to all."""
-    for info in RewardOptions.model_fields.values():
-        for model in getattr(info.annotation, "__args__", (info.annotation,)):
-            yield from getattr(model, "cards", ())
-    yield from _COMMON
-
-
-def _is_conditional(options: RewardOptions) -> bool:
-    return any(options.weight_of(name) for name in options.conditions)
-
-
-_COMMON = (
-    Card(
-        name="conditional rewards",
-        source="the seed, for the format",
-        what="a component is rewarded only where another one is full, as the format only where the answer is right",
-        equation="R = w·correct + λ·format·[correct = 1]",
-        values="λ 1",
-        keys=("rewards.format.requires", "rewards.format.weight", "rewards.functions.NAME.requires"),
-        is_on=lambda c: c.any_table(_is_conditional),
-        cost="none",
-        test="grading/test_components.py::test_a_condition_needs_the_full_component",
-    ),
-    Card(
-        name="reward gate",
-        source="in use (open-instruct)",
-        what="nothing is rewarded where one component is not full; penalties still count",
-        equation="R = Σ_k min(w_k R_k, 0) where the gate is below 1",
-        values="none",
-        keys=("rewards.gate",),
-        is_on=lambda c: c.any_table(lambda table: table.gate != ""),
-        cost="none",
-        test="grading/test_components.py::test_behind_a_gate_only_penalties_count",
-        differs="open-instruct's gate tests a scaled score for 1, so that any weight but 1 closes it for good.",
-    ),
-    Card(
-        name="reward functions",
-        source="in use",
-        what="functions of the user's own are components of the reward, called in their own processes",
-        equation="R = … + w·f(completion, problem)",
-        values="none",
-        keys=(
-            "rewards.functions.NAME.path",
-            "rewards.functions.NAME.weight",
-            "rewards.functions.NAME.requires",
-            "rewards.correctness.grader",
-        ),
-        is_on=lambda c: c.any_table(lambda table: bool(table.functions)),
-        cost="grading.workers processes, memory_mb each at most",
-        test="grading/test_components.py::test_weights_of_every_kind",
-    ),
-    Card(
-        name="rewards by domain",
-        source="OLMo 3",
-        what="each domain of problems has its own rewards and weights",
-        equation="R of the problem's domain",
-        values="none",
-        keys=("domains.NAME.rewards",),
-        is_on=lambda c: any(table != c.rewards for table in c.reward_tables().values()),
-        cost="none",
-        test="grading/test_components.py::test_a_component_that_a_domain_does_not_use_counts_nothing",
-    ),
-)

@@ -3,7 +3,11 @@
 The translation, the remarks that it makes and docs/translation.md all read these rows.
 """
 
+import functools
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple
+
+from groupwise.config.yaml_document import read_document
 
 Kind = Literal["copied", "translated", "absent", "idle"]
 
@@ -26,24 +30,27 @@ class Field(NamedTuple):
     accepts: tuple[type, ...] = ()
 
 
-def copied(key: str, default: Any, to: str, words: str = "") -> Field:
-    """An option with one meaning in both trainers."""
-    return Field(key, "copied", default, to, words, _types_of(default))
+_TYPES: dict[str, type] = {
+    "bool": bool, "int": int, "float": float, "str": str, "list": list, "dict": dict, "none": type(None)
+}  # fmt: skip
 
 
-def translated(key: str, default: Any, to: str, words: str, accepts: tuple[type, ...] | None = None) -> Field:
-    """An option that a function translates."""
-    return Field(key, "translated", default, to, words, _types_of(default) if accepts is None else accepts)
+@functools.cache
+def fields_of(tool: Literal["trl", "verl"]) -> tuple[Field, ...]:
+    """What is known about the options of a trainer, from the table TOOL_fields.yaml next to this file."""
+    text = files("groupwise.importing").joinpath(f"{tool}_fields.yaml").read_text(encoding="utf-8")
+    table = read_document(text, f"{tool}_fields.yaml").tree
+    rows = [_field(key, row) for key, row in table["fields"].items()]
+    return (*rows, *(Field(key, "idle") for key in table["idle"]))
 
 
-def absent(key: str, default: Any, words: str) -> Field:
-    """An option without a counterpart."""
-    return Field(key, "absent", default, "", words)
-
-
-def idle(names: str, section: str = "") -> list[Field]:
-    """Options of a section that do not change the algorithm: where it runs, how fast, and what it writes."""
-    return [Field(f"{section}.{name}" if section else name, "idle") for name in names.split()]
+def _field(key: str, row: dict[str, Any]) -> Field:
+    default = row.get("default")
+    if "absent" in row:
+        return Field(key, "absent", default, "", row["absent"])
+    kind: Kind = "copied" if "copied" in row else "translated"
+    accepts = tuple(_TYPES[name] for name in row["accepts"]) if "accepts" in row else _types_of(default)
+    return Field(key, kind, default, row[kind], row.get("how", ""), accepts)
 
 
 def shown(value: Any) -> str:

@@ -3,8 +3,8 @@
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from groupwise.importing import trl_fields, trl_loss, verl_fields, verl_loss
-from groupwise.importing.fields import Field, shown
+from groupwise.importing import trl_loss, verl_loss
+from groupwise.importing.fields import Field, fields_of, shown
 
 _PAGE = """# From TRL and from verl
 
@@ -67,12 +67,12 @@ def page() -> str:
         for name, loss in verl_loss.LOSSES.items()
     ]
     return _PAGE.format(
-        trl=_options(trl_fields.FIELDS, "TRL"),
+        trl=_options(fields_of("trl"), "TRL"),
         trl_losses=_table(("loss_type", "surrogate", "reduction", ""), trl_rows),
-        trl_idle=_idle(trl_fields.FIELDS, "Options that do not change the algorithm are left out:"),
-        verl=_options(verl_fields.FIELDS, "verl"),
+        trl_idle=_idle(fields_of("trl"), "Options that do not change the algorithm are left out:"),
+        verl=_options(fields_of("verl"), "verl"),
         verl_losses=_table(("loss_mode", "surrogate", "ratio", "reduction", ""), verl_rows),
-        verl_idle=_idle(verl_fields.FIELDS, "Left out, sections with all that is below them:"),
+        verl_idle=_idle(fields_of("verl"), "Left out, sections with all that is below them:"),
     )
 
 

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
-from groupwise.config.describe import all_keys
 from groupwise.config.messages import explain
 from groupwise.config.schema import Path
 from groupwise.errors import DataError
@@ -132,9 +131,9 @@ class Draft:
 
     def finish(self) -> Imported:
         """The outcome. Raises DataError for values that no option of groupwise takes."""
-        order = {key: index for index, key in enumerate(all_keys(TrainConfig))}
+        order = list(TrainConfig.model_fields)
         tree: dict[str, Any] = {}
-        for option in sorted(self._set, key=order.__getitem__):
+        for option in sorted(self._set, key=lambda option: order.index(option.partition(".")[0])):
             *sections, name = option.split(".")
             owner = tree
             for section in sections:
@@ -154,7 +153,7 @@ class Draft:
         quiet = [key for key in self.source.values if (row := self._row(key)) and row.kind == "idle"]
         if quiet:
             self.note(f"without effect on the algorithm, left out: {', '.join(quiet)}")
-        return Imported(tree, self._absent, self._differs, self._notes)
+        return Imported(_named_alone(tree), self._absent, self._differs, self._notes)
 
     def _row(self, key: str) -> Field | None:
         """The row of a key, or of the whole section that it stands in, such as `critic` for `critic.optim.lr`."""
@@ -170,6 +169,13 @@ class Draft:
         ]
         if wrong:
             raise DataError(f"not a configuration of {self.tool}:\n" + "\n".join(f"- {line}" for line in wrong))
+
+
+def _named_alone(tree: Any) -> Any:
+    """A technique of which nothing but its name is set is written as its name."""
+    if not isinstance(tree, dict):
+        return tree
+    return tree["type"] if tree.keys() == {"type"} else {key: _named_alone(value) for key, value in tree.items()}
 
 
 _WORDS = {

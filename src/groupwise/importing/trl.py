@@ -3,9 +3,8 @@
 import math
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import shown
+from groupwise.importing.fields import fields_of, shown
 from groupwise.importing.record import Draft, Imported, Source
-from groupwise.importing.trl_fields import FIELDS
 from groupwise.importing.trl_loss import objective
 
 SCHEDULES = {
@@ -28,7 +27,7 @@ def translate(source: Source, processes: int = 1, problems: int | None = None) -
     Raises:
         DataError: values that TRL or groupwise could not take.
     """
-    draft = Draft("TRL", FIELDS, source)
+    draft = Draft("TRL", fields_of("trl"), source)
     draft.copy_and_sort()
     updates = _batch(draft, processes)
     _length(draft, updates, problems)
@@ -154,7 +153,7 @@ def _sampling(draft: Draft) -> None:
         draft.set("sampling.min_p", draft["min_p"], "min_p")
     truncating = [key for key, off in (("top_p", 1.0), ("top_k", 0), ("min_p", None)) if draft[key] not in (off, 0)]
     if truncating:
-        draft.set("sampling.keep_mask", "replay", truncating[0])
+        draft.set("sampling.replay_mask", True, truncating[0])
         draft.differs(truncating[0], "TRL scores the whole vocabulary; groupwise scores over the tokens that were kept")
 
 

@@ -28,10 +28,10 @@ LOSSES = {
     "vespo": Loss("vespo", "token_mean", "the ratio is the product over the sequence, whatever the level says"),
 }
 _MODES = {
-    "token_truncate": ("truncate", "token"),
-    "sequence_truncate": ("truncate", "sequence_product"),
-    "token_mask": ("band", "token"),
-    "sequence_mask": ("band", "sequence_product"),
+    "token_truncate": ("tis", "token"),
+    "sequence_truncate": ("tis", "sequence_product"),
+    "token_mask": ("mis", "token"),
+    "sequence_mask": ("mis", "sequence_product"),
 }
 _SCALES = {"group": "group_std", "true": "group_std", "batch": "batch_std", "none": "none", "false": "none"}
 # More than e^20, where groupwise stops: an upper bound that never binds.
@@ -53,8 +53,8 @@ def _loss(draft: Draft) -> None:
     level = draft.choose("importance_sampling_level", {"token": "token", "sequence": "sequence_geometric_mean"})
     if loss.words:
         draft.differs("loss_type", f"{draft['loss_type']}: {loss.words}")
-    draft.set("objective.surrogate", loss.surrogate, "loss_type")
-    draft.set("objective.reduction", loss.reduction, "loss_type")
+    draft.set("objective.surrogate.type", loss.surrogate, "loss_type")
+    draft.set("objective.reduction.type", loss.reduction, "loss_type")
     draft.set(
         "objective.ratio", "sequence_product" if loss.surrogate == "vespo" else level, "importance_sampling_level"
     )
@@ -63,7 +63,7 @@ def _loss(draft: Draft) -> None:
     high_key = "epsilon" if high is None else "epsilon_high"
     high = low if high is None else high
     if loss.surrogate == "cispo":
-        draft.set("objective.cispo_cap", high, high_key)
+        draft.set("objective.surrogate.cap", high, high_key)
         text = f"the absolute cap of CISPO's weight, {high}, not a distance from 1"
         if high <= 1:
             text += f": every token of the policy that sampled is weighted {high}; usual is 5"
@@ -73,19 +73,21 @@ def _loss(draft: Draft) -> None:
         if draft.states(key):
             draft.differs(key, f"not read by TRL with loss_type {draft['loss_type']}")
     if loss.surrogate == "ppo_clip":
-        draft.set("objective.clip_low", low, "epsilon")
-        draft.set("objective.clip_high", high, high_key)
+        draft.set("objective.surrogate.clip_low", low, "epsilon")
+        draft.set("objective.surrogate.clip_high", high, high_key)
         _two_sided(draft, high)
     for sign, name in (("pos", "positive"), ("neg", "negative")):
         if loss.surrogate == "sapo":
             draft.set(
-                f"objective.sapo_temperature_{name}", draft[f"sapo_temperature_{sign}"], f"sapo_temperature_{sign}"
+                f"objective.surrogate.temperature_{name}", draft[f"sapo_temperature_{sign}"], f"sapo_temperature_{sign}"
             )
         if loss.surrogate == "vespo":
             for letter in ("k", "lambda"):
-                draft.set(f"objective.vespo_{letter}_{name}", draft[f"vespo_{letter}_{sign}"], f"vespo_{letter}_{sign}")
+                draft.set(
+                    f"objective.surrogate.{letter}_{name}", draft[f"vespo_{letter}_{sign}"], f"vespo_{letter}_{sign}"
+                )
     if draft["mask_truncated_completions"]:
-        draft.set("objective.truncated", "mask", "mask_truncated_completions")
+        draft.set("objective.mask_truncated", True, "mask_truncated_completions")
         if loss.reduction != "token_mean":
             draft.differs(
                 "mask_truncated_completions",
@@ -99,11 +101,11 @@ def _two_sided(draft: Draft, clip_high: float) -> None:
     if delta is None:
         return
     if delta >= 1 + clip_high and delta > 1:
-        draft.set("objective.dual_clip", delta, "delta")
+        draft.set("objective.surrogate.dual_clip", delta, "delta")
         draft.differs("delta", "bounds the ratio of both signs; from 1 + epsilon_high on that is dual_clip exactly")
     elif delta >= 1 and clip_high > 0:
-        draft.set("objective.clip_high", delta - 1, "delta")
-        draft.set("objective.dual_clip", 1 + clip_high, "delta")
+        draft.set("objective.surrogate.clip_high", delta - 1, "delta")
+        draft.set("objective.surrogate.dual_clip", 1 + clip_high, "delta")
         draft.differs(
             "delta",
             "below 1 + epsilon_high it bounds good answers, and epsilon_high the bad ones: clip_high is "
@@ -121,16 +123,17 @@ def _engine(draft: Draft) -> None:
     high = draft["vllm_importance_sampling_cap"] or high
     keys = ("vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min")
     if corrected:
-        draft.set("engine_correction.form", form, keys[0])
+        draft.set("engine_correction.type", form, keys[0])
         draft.set("engine_correction.level", level, keys[0])
-        draft.set("engine_correction.high", _NO_BOUND if high is None else high, keys[1])
-        if form == "band":
+        bound = "engine_correction.cap" if form == "tis" else "engine_correction.high"
+        draft.set(bound, _NO_BOUND if high is None else high, keys[1])
+        if form == "mis":
             draft.set("engine_correction.low", 0.0 if low is None else low, keys[2])
         elif low is not None:
             draft.absent(keys[2], f"a truncated weight has no lower bound here; TRL raises it to {low}")
         if level == "sequence_product":
             draft.differs(keys[0], "the product over the sequence, which others call geometric mean or just sequence")
-        if draft.get("objective.surrogate") == "vespo":
+        if draft.get("objective.surrogate.type") == "vespo":
             draft.differs(keys[0], "TRL puts the weight inside VESPO's own; here it multiplies the loss")
     else:
         for key in draft.source.values:
@@ -138,9 +141,10 @@ def _engine(draft: Draft) -> None:
                 draft.differs(key, "acts in TRL only with use_vllm and correction on, which they are not: left out")
     threshold = draft["off_policy_mask_threshold"]
     if threshold is not None:
+        draft.set("off_policy_mask.type", "sequence", "off_policy_mask_threshold")
         draft.set("off_policy_mask.threshold_nats", threshold, "off_policy_mask_threshold")
-        against = "sampler" if draft["use_vllm"] else "old"
-        draft.set("off_policy_mask.against", against, "off_policy_mask_threshold")
+        reference = "sampler" if draft["use_vllm"] else "old"
+        draft.set("off_policy_mask.reference", reference, "off_policy_mask_threshold")
 
 
 def _kl(draft: Draft, updates: int) -> None:
@@ -169,7 +173,8 @@ def _kl(draft: Draft, updates: int) -> None:
 
 def _entropy(draft: Draft) -> None:
     if draft["top_entropy_quantile"] != 1.0:
-        draft.set("entropy.train_top_share", draft["top_entropy_quantile"], "top_entropy_quantile")
+        draft.set("entropy.tokens.type", "top_entropy", "top_entropy_quantile")
+        draft.set("entropy.tokens.fraction", draft["top_entropy_quantile"], "top_entropy_quantile")
         draft.differs(
             "top_entropy_quantile",
             "the quantile is of all tokens of the optimizer step under the policy that "
@@ -177,13 +182,14 @@ def _entropy(draft: Draft) -> None:
         )
     if not (draft["entropy_coef"] or draft["use_adaptive_entropy"]):
         return
-    draft.set("entropy.coefficient", draft["entropy_coef"], "entropy_coef")
-    if draft.get("objective.reduction") != "token_mean":
+    draft.set("entropy.bonus.type", "target" if draft["use_adaptive_entropy"] else "fixed", "entropy_coef")
+    draft.set("entropy.bonus.coefficient", draft["entropy_coef"], "entropy_coef")
+    if draft.get("objective.reduction.type") != "token_mean":
         draft.differs("entropy_coef", "the bonus is weighted as the policy loss; TRL's is a mean over tokens")
     if draft["use_adaptive_entropy"]:
-        draft.set("entropy.target_nats", draft["entropy_target"], "entropy_target")
-        draft.set("entropy.coefficient_step", draft["entropy_coef_delta"], "entropy_coef_delta")
-        draft.set("entropy.max_coefficient", draft["entropy_coef_max"], "entropy_coef_max")
+        draft.set("entropy.bonus.target_nats", draft["entropy_target"], "entropy_target")
+        draft.set("entropy.bonus.coefficient_step", draft["entropy_coef_delta"], "entropy_coef_delta")
+        draft.set("entropy.bonus.max_coefficient", draft["entropy_coef_max"], "entropy_coef_max")
         draft.differs("use_adaptive_entropy", "TRL leaves the bonus out of steps whose entropy was above the target")
 
 
@@ -193,14 +199,14 @@ def _advantages(draft: Draft) -> None:
     draft.note("TRL trains on every group, also those without signal: active_sampling.filter is none")
     scale = draft.choose("scale_rewards", _SCALES)
     sums = draft.choose("multi_objective_aggregation", {"sum_then_normalize": True, "normalize_then_sum": False})
-    draft.set("advantage.estimator", "group" if sums else "gdpo", "multi_objective_aggregation")
+    draft.set("advantage.estimator.type", "group" if sums else "gdpo", "multi_objective_aggregation")
     if sums:
-        draft.set("advantage.scale", scale, "scale_rewards")
+        draft.set("advantage.estimator.scale", scale, "scale_rewards")
     elif draft.states("scale_rewards"):
         draft.differs("scale_rewards", "not read by TRL with normalize_then_sum, and left out here")
     if not sums or scale != "none":
-        draft.set("advantage.std_ddof", 1, "scale_rewards")
-        draft.set("advantage.std_epsilon", 1e-4, "scale_rewards")
+        draft.set("advantage.estimator.std_ddof", 1, "scale_rewards")
+        draft.set("advantage.estimator.std_epsilon", 1e-4, "scale_rewards")
 
 
 def _rewards(draft: Draft) -> None:

@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 from groupwise.errors import DataError
+from groupwise.importing.fields import fields_of
 from groupwise.importing.record import Draft, Imported, Source
-from groupwise.importing.verl_fields import FIELDS, OVERLONG
 from groupwise.importing.verl_loss import objective
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -15,6 +15,13 @@ _SCHEDULES = {"constant": "constant", "cosine": "cosine"}
 _TOTALS = ("score", "reward", "seq_reward", "seq_final_reward")
 # verl generates without an end; groupwise always has one.
 _MANY = 1000.0
+
+# Where versions of verl keep the soft overlong penalty.
+OVERLONG = (
+    "reward.reward_kwargs.overlong_buffer_cfg",
+    "reward_model.reward_kwargs.overlong_buffer_cfg",
+    "reward_model.overlong_buffer",
+)
 
 
 def translate(source: Source, problems: int | None = None) -> Imported:
@@ -27,7 +34,7 @@ def translate(source: Source, problems: int | None = None) -> Imported:
     Raises:
         DataError: values that verl or groupwise could not take.
     """
-    draft = Draft("verl", FIELDS, source)
+    draft = Draft("verl", fields_of("verl"), source)
     draft.copy_and_sort()
     _batch(draft)
     _filter(draft)
@@ -123,7 +130,7 @@ def _sampling(draft: Draft) -> None:
     draft.set("sampling.top_p", top_p, f"{_ROLLOUT}.top_p")
     if top_k or top_p != 1:
         key = f"{_ROLLOUT}.top_k" if top_k else f"{_ROLLOUT}.top_p"
-        draft.set("sampling.keep_mask", "replay", key)
+        draft.set("sampling.replay_mask", True, key)
         draft.differs(key, "verl scores the whole vocabulary; groupwise scores over the tokens that were kept")
     if draft.states(f"{_ROLLOUT}.val_kwargs.n"):
         draft.set("problems.eval_samples_per_prompt", draft[f"{_ROLLOUT}.val_kwargs.n"], f"{_ROLLOUT}.val_kwargs.n")

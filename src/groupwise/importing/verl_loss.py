@@ -30,6 +30,8 @@ LOSSES = {
     "gpg": Loss("reinforce", "none"),
     "dppo_tv": Loss("dppo", "token", words="verl also holds the ratio below `clip_ratio_c`"),
 }
+# What the two clip ratios bound.
+_BOUNDS = {"ppo_clip": "clip", "gmpo": "log_clip", "dppo": "tv"}
 REDUCTIONS = {
     "token-mean": "token_mean",
     "seq-mean-token-sum": "sequence_mean_token_sum",
@@ -66,7 +68,8 @@ def objective(draft: Draft) -> None:
     _engine(draft)
     _kl(draft)
     if draft[f"{_ACTOR}.entropy_coeff"]:
-        draft.set("entropy.coefficient", draft[f"{_ACTOR}.entropy_coeff"], f"{_ACTOR}.entropy_coeff")
+        draft.set("entropy.bonus.type", "fixed", f"{_ACTOR}.entropy_coeff")
+        draft.set("entropy.bonus.coefficient", draft[f"{_ACTOR}.entropy_coeff"], f"{_ACTOR}.entropy_coeff")
 
 
 def _advantages(draft: Draft) -> None:
@@ -91,12 +94,13 @@ def _advantages(draft: Draft) -> None:
         draft.differs(
             "actor_rollout_ref.rollout.n", "verl takes the reward of a group of one as its advantage: no baseline"
         )
-    draft.set("advantage.estimator", estimator, key)
-    draft.set("advantage.baseline", baseline, key)
-    draft.set("advantage.scale", scale, scale_key)
+    draft.set("advantage.estimator.type", estimator, key)
+    if estimator == "group":
+        draft.set("advantage.estimator.baseline", baseline, key)
+        draft.set("advantage.estimator.scale", scale, scale_key)
     if scale != "none" or estimator == "gdpo":
-        draft.set("advantage.std_ddof", 1, scale_key)
-        draft.set("advantage.std_epsilon", 1e-6, scale_key)
+        draft.set("advantage.estimator.std_ddof", 1, scale_key)
+        draft.set("advantage.estimator.std_epsilon", 1e-6, scale_key)
 
 
 def _loss(draft: Draft) -> None:
@@ -105,7 +109,7 @@ def _loss(draft: Draft) -> None:
     if name not in LOSSES:
         draft.absent(key, f"no loss {name}; the nearest, vanilla, is taken")
     loss = LOSSES.get(name, LOSSES["vanilla"])
-    draft.set("objective.surrogate", loss.surrogate, key)
+    draft.set("objective.surrogate.type", loss.surrogate, key)
     draft.set("objective.ratio", loss.ratio, key)
     if loss.words and name in LOSSES:
         draft.differs(key, f"{name}: {loss.words}")
@@ -116,30 +120,30 @@ def _loss(draft: Draft) -> None:
         draft.differs(
             f"{_ACTOR}.clip_ratio", "not read by verl: clip_ratio_low and clip_ratio_high are 0.2 unless set to null"
         )
-    if loss.surrogate in ("ppo_clip", "gmpo", "dppo"):
-        draft.set("objective.clip_low", low, low_key)
-        draft.set("objective.clip_high", high, high_key)
+    if loss.surrogate in _BOUNDS:
+        draft.set(f"objective.surrogate.{_BOUNDS[loss.surrogate]}_low", low, low_key)
+        draft.set(f"objective.surrogate.{_BOUNDS[loss.surrogate]}_high", high, high_key)
     if loss.surrogate == "cispo":
-        draft.set("objective.cispo_cap", 1 + high, high_key)
-        draft.set("objective.cispo_floor", max(1 - low, 0.0), low_key)
+        draft.set("objective.surrogate.cap", 1 + high, high_key)
+        draft.set("objective.surrogate.floor", max(1 - low, 0.0), low_key)
     if loss is LOSSES["vanilla"]:
-        draft.set("objective.dual_clip", draft[f"{_ACTOR}.clip_ratio_c"], f"{_ACTOR}.clip_ratio_c")
+        draft.set("objective.surrogate.dual_clip", draft[f"{_ACTOR}.clip_ratio_c"], f"{_ACTOR}.clip_ratio_c")
     if loss.surrogate == "sapo":
-        draft.set("objective.sapo_temperature_positive", draft[f"{_ACTOR}.tau_pos"], f"{_ACTOR}.tau_pos")
-        draft.set("objective.sapo_temperature_negative", draft[f"{_ACTOR}.tau_neg"], f"{_ACTOR}.tau_neg")
+        draft.set("objective.surrogate.temperature_positive", draft[f"{_ACTOR}.tau_pos"], f"{_ACTOR}.tau_pos")
+        draft.set("objective.surrogate.temperature_negative", draft[f"{_ACTOR}.tau_neg"], f"{_ACTOR}.tau_neg")
     if name in ("clip_cov", "kl_cov"):
-        draft.set("entropy.covariance", name, key)
-        draft.set("entropy.covariance_share", draft[f"{_LOSS}.{name}_ratio"], f"{_LOSS}.{name}_ratio")
+        draft.set("entropy.covariance.type", name, key)
+        draft.set("entropy.covariance.fraction", draft[f"{_LOSS}.{name}_ratio"], f"{_LOSS}.{name}_ratio")
         draft.differs(
             key,
             "covariances are of all tokens of the optimizer step under the policy that sampled; verl's of each "
             "micro-batch under the current one",
         )
     if name == "clip_cov":
-        draft.set("entropy.clip_cov_low", draft[f"{_LOSS}.clip_cov_lb"], f"{_LOSS}.clip_cov_lb")
-        draft.set("entropy.clip_cov_high", draft[f"{_LOSS}.clip_cov_ub"], f"{_LOSS}.clip_cov_ub")
+        draft.set("entropy.covariance.low", draft[f"{_LOSS}.clip_cov_lb"], f"{_LOSS}.clip_cov_lb")
+        draft.set("entropy.covariance.high", draft[f"{_LOSS}.clip_cov_ub"], f"{_LOSS}.clip_cov_ub")
     if name == "kl_cov":
-        draft.set("entropy.kl_cov_coefficient", draft[f"{_LOSS}.ppo_kl_coef"], f"{_LOSS}.ppo_kl_coef")
+        draft.set("entropy.covariance.coefficient", draft[f"{_LOSS}.ppo_kl_coef"], f"{_LOSS}.ppo_kl_coef")
 
 
 def _bound(draft: Draft, side: str) -> tuple[float, str]:
@@ -159,11 +163,11 @@ def _reduction(draft: Draft, loss: Loss) -> None:
         if draft.states(key):
             draft.differs(key, f"not read by verl with this loss, which is reduced by {loss.reduction}")
         reduction = loss.reduction
-    draft.set("objective.reduction", reduction, key)
+    draft.set("objective.reduction.type", reduction, key)
     if reduction == "constant_length":
         if draft[f"{_ACTOR}.loss_scale_factor"]:
             value = draft[f"{_ACTOR}.loss_scale_factor"]
-            draft.set("objective.constant_length_tokens", value, f"{_ACTOR}.loss_scale_factor")
+            draft.set("objective.reduction.tokens", value, f"{_ACTOR}.loss_scale_factor")
         draft.differs(
             key,
             "divided by sequences and constant, as in verl since #5417 (February 2026); before, by the constant alone, "
@@ -192,9 +196,10 @@ def _engine(draft: Draft) -> None:
     if bypass:
         draft.differs(key, "with bypass_mode verl only measures the weights: the ratio already is to the sampler")
         return
-    draft.set("engine_correction.form", "truncate" if low is None else "band", key)
+    draft.set("engine_correction.type", "tis" if low is None else "mis", key)
     draft.set("engine_correction.level", "token" if level == "token" else "sequence_product", key)
-    draft.set("engine_correction.high", high, f"{_CORRECTION}.rollout_is_threshold")
+    bound = "engine_correction.cap" if low is None else "engine_correction.high"
+    draft.set(bound, high, f"{_CORRECTION}.rollout_is_threshold")
     if low is not None:
         draft.set("engine_correction.low", low, f"{_CORRECTION}.rollout_is_threshold")
 
@@ -206,10 +211,10 @@ def _bypassed_reinforce(draft: Draft, level: str, low: float | None, high: float
         draft.absent(key, "only a truncated weight of each token has a counterpart")
         return
     for option in ("clip_low", "clip_high", "dual_clip"):
-        draft.drop(f"objective.{option}")
-    draft.set("objective.surrogate", "cispo", key)
+        draft.drop(f"objective.surrogate.{option}")
+    draft.set("objective.surrogate.type", "cispo", key)
     draft.set("objective.ratio", "token", key)
-    draft.set("objective.cispo_cap", high, f"{_CORRECTION}.rollout_is_threshold")
+    draft.set("objective.surrogate.cap", high, f"{_CORRECTION}.rollout_is_threshold")
 
 
 def _band(draft: Draft, threshold: float | str) -> tuple[float | None, float]:
@@ -239,7 +244,7 @@ def _kl(draft: Draft) -> None:
             draft.absent("algorithm.use_kl_in_reward", "one place for the KL: it is in the loss already")
     elif in_reward and draft["algorithm.kl_ctrl.kl_coef"]:
         draft.set("kl.coefficient", draft["algorithm.kl_ctrl.kl_coef"], "algorithm.kl_ctrl.kl_coef")
-        draft.set("kl.placement", "reward", "algorithm.use_kl_in_reward")
+        draft.set("kl.in_reward", True, "algorithm.use_kl_in_reward")
         draft.differs(
             "algorithm.use_kl_in_reward",
             "verl adds the KL of the whole answer to its reward before the group mean; "

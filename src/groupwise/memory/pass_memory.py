@@ -19,6 +19,7 @@ from groupwise.memory.truncated_model import head_alone, truncated
 from groupwise.model.load import Policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import SamplingMask, backend_of, score
+from groupwise.objective.entropy.bonus import NoBonus
 from groupwise.train.update import scoring_of
 
 # Where the logits are divided, one part after another takes no more than two.
@@ -101,7 +102,7 @@ class PassMemory:
         """Bytes of what autograd makes for the weights of head and embedding; none where `.grad` is added to."""
         modules = self._policy.head, self._policy.model.get_input_embeddings()
         scoring = scoring_of(self._config, acts_on_entropy(self._config))
-        in_place = backend_of(self._policy).in_place(scoring, self._config.sampling.keep_mask == "replay")
+        in_place = backend_of(self._policy).in_place(scoring, self._config.sampling.replay_mask)
         sizes = (FLOAT32 * sum(weight.numel() for weight in module.parameters()) for module in modules)
         waiting, of_embedding = (0 if added else size for size, added in zip(sizes, in_place, strict=True))
         return waiting, of_embedding
@@ -153,7 +154,7 @@ def run_pass(
     try:
         with alive:
             mask = None
-            if config.sampling.keep_mask == "replay":
+            if config.sampling.replay_mask:
                 size = min(config.sampling.top_k or KEPT_LIMIT, KEPT_LIMIT, vocabulary)
                 mask = SamplingMask(
                     torch.arange(size, device=policy.device).repeat(positions),
@@ -172,4 +173,4 @@ def run_pass(
 
 def acts_on_entropy(config: TrainConfig) -> bool:
     """Whether a pass of the run may carry a gradient of the entropy."""
-    return config.entropy.coefficient > 0 or config.entropy.target_nats > 0
+    return not isinstance(config.entropy.bonus, NoBonus)

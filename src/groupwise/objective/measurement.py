@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from groupwise.objective.kl import kl_estimate
+from groupwise.objective.kl.k3 import K3
 from groupwise.objective.metric import Metric, MetricReduction
 
 
@@ -50,7 +50,7 @@ def ratio_metrics(measure: TokenMeasure, log_ratio_N: Tensor, token_log_ratio_N:
         "ratio_min": measure.min(ratio_N),
         "ratio_max": measure.max(ratio_N),
         "kl_old_k1": measure.mean(-token_log_ratio_N),
-        "kl_old_k3": measure.mean(kl_estimate(-token_log_ratio_N, "k3")),
+        "kl_old_k3": measure.mean(K3().estimate(-token_log_ratio_N)),
     }
 
 
@@ -70,8 +70,8 @@ def reference_metrics(measure: TokenMeasure, new_logps_N: Tensor, ref_logps_N: T
     """KL(π_new ‖ π_ref) by two estimates, in nats per token and not weighted by any coefficient."""
     delta_N = new_logps_N.detach() - ref_logps_N
     return {
-        "kl_ref_k1": measure.mean(kl_estimate(delta_N, "k1")),
-        "kl_ref_k3": measure.mean(kl_estimate(delta_N, "k3")),
+        "kl_ref_k1": measure.mean(delta_N),
+        "kl_ref_k3": measure.mean(K3().estimate(delta_N)),
     }
 
 

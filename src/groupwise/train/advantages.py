@@ -9,15 +9,7 @@ from numpy.typing import NDArray
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.totals import rewarded, weights
-from groupwise.objective.advantage import (
-    Moments,
-    clip_advantages,
-    decoupled_advantages,
-    group_advantages,
-    max_rl_advantages,
-    pass_at_k_advantages,
-    whiten,
-)
+from groupwise.objective.advantages.estimator import GroupRewards, Moments, clip_advantages
 from groupwise.objective.metric import Metric
 from groupwise.train.micro_batch import TrainGroup, TrainSequence
 from groupwise.train.ranks import World
@@ -34,33 +26,8 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, world: Wor
     advantages_PG = np.zeros((len(groups), config.batch.samples_per_prompt))
     # Groups with the same number of judged completions are a rectangle.
     parts = [[i for i, group in enumerate(groups) if len(group.kept) == size] for size in _sizes(groups)]
-    totals = [torch.from_numpy(np.array([groups[i].kept_totals for i in part])) for part in parts]
-    match options.estimator:
-        case "group":
-            moments = _over_ranks(totals, world) if options.scale == "batch_std" else None
-            values = [
-                group_advantages(
-                    totals_PG,
-                    baseline=options.baseline,
-                    scale=options.scale,
-                    std_ddof=options.std_ddof,
-                    std_epsilon=options.std_epsilon,
-                    batch_moments=moments,
-                )
-                for totals_PG in totals
-            ]
-        case "gdpo":
-            values = [_decoupled([groups[i] for i in part], config) for part in parts]
-            moments = _over_ranks(values, world)
-            # Fewer than two samples in the whole step have no spread to divide by.
-            if moments.count > 1:
-                ddof, epsilon = options.std_ddof, options.std_epsilon
-                values = [whiten(summed_PG, moments, std_ddof=ddof, std_epsilon=epsilon) for summed_PG in values]
-        case "max_rl":
-            values = [max_rl_advantages(totals_PG) for totals_PG in totals]
-        case "pass_at_k":
-            right = [torch.from_numpy(np.array([groups[i].kept_right for i in part])) for part in parts]
-            values = [pass_at_k_advantages(right_PG, options.pass_k) for right_PG in right]
+    rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
+    values = options.estimator.advantages(rewards, lambda tensors: _over_ranks(tensors, world))
     for part, values_PG in zip(parts, values, strict=True):
         clipped_PG = clip_advantages(values_PG, options.clip) if options.clip > 0 else values_PG
         for i, values_G in zip(part, clipped_PG.numpy(), strict=True):
@@ -72,20 +39,17 @@ def _sizes(groups: Sequence[GradedGroup]) -> list[int]:
     return sorted({len(group.kept) for group in groups})
 
 
-def _decoupled(groups: Sequence[GradedGroup], config: TrainConfig) -> torch.Tensor:
-    """The sums of GDPO over P, G, before the batch is whitened; each group with the weights of its domain."""
-    rows = []
-    for group in groups:
-        options = config.rewards_of(group.problem.domain)
-        rows.append(
-            decoupled_advantages(
-                torch.from_numpy(rewarded(group.kept_rewards, options, group.names_K)[None]),
-                torch.from_numpy(weights(options, group.names_K)),
-                std_ddof=config.advantage.std_ddof,
-                std_epsilon=config.advantage.std_epsilon,
-            )
-        )
-    return torch.cat(rows)
+def group_rewards(groups: Sequence[GradedGroup], config: TrainConfig) -> GroupRewards:
+    """What an estimator compares, of groups with the same number of graded completions."""
+    tables = [config.rewards_of(group.problem.domain) for group in groups]
+    pairs = list(zip(groups, tables, strict=True))
+    components = [rewarded(group.kept_rewards, options, group.names_K) for group, options in pairs]
+    return GroupRewards(
+        totals_PG=torch.from_numpy(np.array([group.kept_totals for group in groups])),
+        right_PG=torch.from_numpy(np.array([group.kept_right for group in groups])),
+        components_PGK=torch.from_numpy(np.array(components)),
+        weights_PK=torch.from_numpy(np.array([weights(options, group.names_K) for group, options in pairs])),
+    )
 
 
 def _over_ranks(parts: Sequence[torch.Tensor], world: World) -> Moments:
@@ -116,7 +80,7 @@ def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) 
 
 def train_group(group: GradedGroup, advantages_G: Advantages, config: TrainConfig) -> TrainGroup:
     """What the update needs of a graded group."""
-    mask_truncated = config.objective.truncated == "mask"
+    mask_truncated = config.objective.mask_truncated
     return TrainGroup(
         prompt_ids=group.prompt.ids,
         sequences=tuple(

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from groupwise.config import EntropyOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.evaluate.measure import UnmeasuredError, measure_all
 from groupwise.grading.graded_group import GradingError
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
-from groupwise.objective.correction import effective_sample_fraction
-from groupwise.objective.entropy import adapted_coefficient
+from groupwise.objective.corrections.correction import effective_sample_fraction
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.problem import Problem
 from groupwise.rollout.engine import RolloutEngine
@@ -152,18 +151,11 @@ def advance(
     state.sampled_tokens += round(values["tokens/sampled"])
     state.wall_seconds += wall
     state.cpu_seconds += cpu
-    for ids in world.gather(retired_problems(collected, config.active_sampling.retire_pass_rate)):
+    for ids in world.gather(retired_problems(collected, config.active_sampling.retire_accuracy)):
         state.retired += ids
-    if config.entropy.target_nats > 0 and "policy/entropy" in values:
-        state.entropy_coefficient = next_entropy_coefficient(
-            state.entropy_coefficient, values["policy/entropy"], config.entropy
-        )
-
-
-def next_entropy_coefficient(coefficient: float, observed_nats: float, options: EntropyOptions) -> float:
-    """One step towards the target entropy."""
-    bounds = (0.0, options.max_coefficient)
-    return adapted_coefficient(coefficient, observed_nats, options.target_nats, options.coefficient_step, bounds)
+    if "policy/entropy" in values:
+        bonus = config.entropy.bonus
+        state.entropy_coefficient = bonus.next_coefficient(state.entropy_coefficient, values["policy/entropy"])
 
 
 def is_due(step: int, every: int) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 from groupwise.completion import KeptSets
 from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
 from groupwise.model.score import SamplingMask
-from groupwise.objective.reduction import StepTotals
+from groupwise.objective.reductions.reduction import StepTotals
 from groupwise.train.ranks import World
 
 Floats = NDArray[np.float32]

@@ -47,7 +47,7 @@ def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleRepo
     folder = RunFolder.create(config.run.output, default_name(arguments))
     folder.write_config(dump_config(config))
     folder.write_context({"groupwise": __version__, **prepared.context})
-    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    state = TrainState(entropy_coefficient=config.entropy.bonus.start)
     run = assemble(config, prepared, folder, state, reporter)
     return _train_and_finish(run, reporter)
 
@@ -87,7 +87,7 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot be resumed")
     if prepared.context["torch"] != context["torch"]:
         reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
-    state = TrainState(entropy_coefficient=config.entropy.coefficient)
+    state = TrainState(entropy_coefficient=config.entropy.bonus.start)
     if checkpoint is not None:
         state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
     folder.truncate_after(state.step)

@@ -168,7 +168,7 @@ def _prepare(
         top_k=options.top_k,
         top_p=options.top_p,
         min_p=options.min_p,
-        record_kept=options.keep_mask == "replay",
+        record_kept=options.replay_mask,
     )
     context = {
         "problems": source.fingerprint,

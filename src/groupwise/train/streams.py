@@ -11,7 +11,10 @@ from torch import Tensor
 from groupwise.config import EntropyOptions
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, Scoring, score
-from groupwise.objective.mask import clip_cov_selected, kl_cov_selected, token_covariance, top_entropy_threshold
+from groupwise.objective.entropy.clip_cov import ClipCov
+from groupwise.objective.entropy.covariance import Covariance, token_covariance
+from groupwise.objective.entropy.kl_cov import KlCov
+from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, cut, to_micro_batch
 from groupwise.train.ranks import World
 
@@ -79,24 +82,20 @@ def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: 
     own = slice_of(world, sum(lengths))
     keep_N = np.ones(sum(lengths), dtype=bool)
     drift_N = np.zeros(sum(lengths), dtype=np.float32)
-    if options.train_top_share < 1.0:
+    covariance = options.covariance
+    if isinstance(options.tokens, TopEntropy):
         entropies = [s.old_entropies for s in sequences if s.old_entropies is not None]
         everywhere_N = gathered(entropies, world)
-        threshold = float(top_entropy_threshold(everywhere_N, options.train_top_share))
+        threshold = float(options.tokens.threshold(everywhere_N))
         keep_N &= (everywhere_N >= threshold).numpy()[own]
-    if options.covariance != "none":
+    if isinstance(covariance, Covariance):
         logps_N = gathered([s.old_logps for s in sequences], world)
         advantages_N = gathered([np.full(len(s.ids), s.advantage, dtype=np.float32) for s in sequences], world)
         covariance_N = token_covariance(logps_N.double(), advantages_N.double())
-        if options.covariance == "clip_cov":
-            generator = torch.Generator().manual_seed(seed)
-            picked_N = clip_cov_selected(
-                covariance_N, options.covariance_share, options.clip_cov_low, options.clip_cov_high, generator
-            )
-            keep_N &= ~picked_N.numpy()[own]
-        else:
-            picked_N = kl_cov_selected(covariance_N, options.covariance_share)
-            drift_N[picked_N.numpy()[own]] = options.kl_cov_coefficient
+        if isinstance(covariance, ClipCov):
+            keep_N &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed)).numpy()[own]
+        elif isinstance(covariance, KlCov):
+            drift_N[covariance.selected(covariance_N).numpy()[own]] = covariance.coefficient
     ends = np.cumsum(lengths, dtype=np.int64)
     picked = {
         id(s): (keep_N[end - len(s.ids) : end], drift_N[end - len(s.ids) : end])
@@ -106,7 +105,7 @@ def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: 
     def note(sequence: TrainSequence) -> TrainSequence:
         size = len(sequence.ids)
         keep, drift = picked.get(id(sequence), (np.zeros(size, dtype=bool), np.zeros(size, dtype=np.float32)))
-        return replace(sequence, policy_mask=keep, drift=drift if options.covariance == "kl_cov" else None)
+        return replace(sequence, policy_mask=keep, drift=drift if isinstance(covariance, KlCov) else None)
 
     return [replace(group, sequences=tuple(map(note, group.sequences))) for group in groups]
 

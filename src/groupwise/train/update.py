@@ -11,11 +11,12 @@ from torch import Tensor
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, Scoring, score
-from groupwise.objective.kl import kl_to_go
+from groupwise.objective.entropy.target_bonus import TargetBonus
+from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.objective.reduction import Reduction, StepTotals, group_token_totals, token_weights
+from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals, group_token_totals
 from groupwise.rollout.sampling import derive_seed
 from groupwise.train.micro_batch import MicroBatch, TrainGroup, TrainSequence, count_step, cut, to_micro_batch
 from groupwise.train.ranks import World
@@ -31,28 +32,10 @@ class Updated:
 
 
 def objective_of(config: TrainConfig) -> Objective:
-    """The objective that the options describe."""
-    options, correction, off_policy = config.objective, config.engine_correction, config.off_policy_mask
-    return Objective(
-        ratio=options.ratio,
-        surrogate=options.surrogate,
-        clip_low=options.clip_low,
-        clip_high=options.clip_high,
-        dual_clip=options.dual_clip or None,
-        cispo_cap=options.cispo_cap,
-        cispo_floor=options.cispo_floor,
-        sapo_temperatures=(options.sapo_temperature_positive, options.sapo_temperature_negative),
-        vespo_shape_positive=(options.vespo_k_positive, options.vespo_lambda_positive),
-        vespo_shape_negative=(options.vespo_k_negative, options.vespo_lambda_negative),
-        correction=correction.form,
-        correction_level=correction.level,
-        correction_low=correction.low,
-        correction_high=correction.high,
-        off_policy_threshold=None if off_policy.against == "none" else off_policy.threshold_nats,
-        off_policy_behaviour="old" if off_policy.against == "old" else "sampler",
-        kl_estimator=config.kl.estimator,
-        kl_importance=config.kl.importance,
-    )
+    """The techniques that the policy loss is made of."""
+    options, kl = config.objective, config.kl
+    correction, mask = config.engine_correction, config.off_policy_mask
+    return Objective(options.ratio, options.surrogate, correction, mask, kl.estimator, kl.importance)
 
 
 def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
@@ -69,7 +52,7 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
     """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
-    return config.uses_kl or entropy_coefficient > 0 or config.entropy.target_nats > 0
+    return config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
 
 
 def with_gradient(groups: Sequence[TrainGroup], config: TrainConfig, entropy_coefficient: float) -> list[TrainGroup]:
@@ -134,38 +117,27 @@ def loss_inputs(
 ) -> LossInputs:
     """The inputs of the loss for one micro-batch, each token with its weight."""
     lengths_B = micro.packed.lengths_B
-    reduction = config.objective.reduction
-
-    def weights(name: Reduction) -> Tensor:
-        return token_weights(
-            lengths_B,
-            name,
-            totals,
-            kept_B=micro.trained_B,
-            constant_length=config.objective.constant_length_tokens or config.sampling.max_new_tokens,
-            group_tokens_B=group_tokens_B,
-        )
-
-    kl_reduction = config.kl.reduction
-    penalised, in_reward = config.uses_kl, config.kl.placement == "reward"
-    advantages_N = None
+    policy_reduction = config.objective.reduction
+    inputs = ReductionInputs(lengths_B, totals, config.sampling.max_new_tokens, group_tokens_B)
+    penalised, in_reward = config.uses_kl, config.kl.in_reward
+    kl_reduction = config.kl.reduction.given(policy_reduction)
+    kl_cost_N = None
     if penalised and in_reward and micro.ref_logps_N is not None:
         to_go_N = kl_to_go(micro.old_logps_N, micro.ref_logps_N, lengths_B)
-        per_token = torch.stack([micro.advantages_B, micro.kl_coefficient_B]).repeat_interleave(lengths_B, dim=1)
-        advantages_N = per_token[0] - per_token[1] * to_go_N
+        kl_cost_N = micro.kl_coefficient_B.repeat_interleave(lengths_B) * to_go_N
     return LossInputs(
         new_logps_N=scores.logps_N,
         old_logps_N=micro.old_logps_N,
-        lengths_B=lengths_B,
-        advantages_B=micro.advantages_B,
-        weights_N=weights(reduction),
+        lengths_E=lengths_B,
+        advantages_N=micro.advantages_B.repeat_interleave(lengths_B),
+        weights_N=policy_reduction.token_weights(inputs, micro.trained_B),
         entropy_N=scores.entropies_N,
         ref_logps_N=micro.ref_logps_N,
         sampler_logps_N=micro.sampler_logps_N,
-        advantages_N=advantages_N,
+        kl_cost_N=kl_cost_N,
         policy_mask_N=micro.policy_mask_N,
-        kl_coefficient_B=micro.kl_coefficient_B if penalised and not in_reward else None,
-        kl_weights_N=None if kl_reduction == "as_policy" else weights(kl_reduction),
+        kl_coefficient_E=micro.kl_coefficient_B if penalised and not in_reward else None,
+        kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, micro.trained_B),
         entropy_coefficient=entropy_coefficient,
         drift_coefficient_N=micro.drift_N,
     )

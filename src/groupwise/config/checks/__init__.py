@@ -3,10 +3,18 @@
 from collections.abc import Callable, Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks import data, grading, objective, payment, penalties, rewards, schedule
+from groupwise.config.checks import data, grading, objective, payment, rewards, schedule
 from groupwise.findings import Finding
+from groupwise.technique import sections_of
 
 __all__ = ["Finding", "contradictions"]
+
+
+def techniques(config: TrainConfig) -> Iterator[Finding]:
+    """What the chosen techniques say of themselves in this configuration."""
+    for section in sections_of(config):
+        yield from section.findings(config)
+
 
 # In the order of the sections.
 CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
@@ -20,17 +28,8 @@ CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     grading.workers,
     grading.sandbox,
     payment.advantage,
-    objective.ratio_and_surrogate,
-    objective.sequence_ratio,
-    objective.staleness,
-    objective.reduction,
     objective.old_logps,
-    penalties.engine_correction,
-    penalties.off_policy_mask,
-    penalties.kl,
-    penalties.kl_estimate,
-    penalties.entropy,
-    penalties.covariance,
+    techniques,
     schedule.optimizer,
 )
 

@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import unused
+from groupwise.config.checks.finding import unused_option
 from groupwise.config.checks.table import Table, each_once
 from groupwise.config.data import KEPT_LIMIT, is_generated
 from groupwise.findings import Finding, error, shown, warning
 from groupwise.grading.reward_options import CORRECTNESS
+from groupwise.objective.advantages.gdpo import Gdpo
+from groupwise.objective.advantages.group import Group
 
 
 def problems(config: TrainConfig) -> Iterator[Finding]:
@@ -20,17 +22,17 @@ def problems(config: TrainConfig) -> Iterator[Finding]:
         remedy = "name a file in problems.train or problems.eval"
         because = f"problems.train={shown(options.train)}"
         for name in type(options.columns).model_fields:
-            yield from unused(config, f"problems.columns.{name}", because, remedy)
+            yield from unused_option(config, f"problems.columns.{name}", because, remedy)
     if options.eval_problems == 0:
         because, remedy = "problems.eval_problems=0", "measure on some problems"
     elif not measured and not any(map(is_generated, trained)):
         because, remedy = "problems.eval=''", "name other problems to measure on"
     else:
         return
-    yield from unused(config, "problems.eval_every_steps", because, remedy)
+    yield from unused_option(config, "problems.eval_every_steps", because, remedy)
     # Turning the measurement off for one run is common, and what it would have used is no request for it.
     for key in ("problems.eval", "problems.eval_problems", "problems.eval_samples_per_prompt"):
-        for finding in unused(config, key, because, remedy) if not because.startswith(f"{key}=") else ():
+        for finding in unused_option(config, key, because, remedy) if not because.startswith(f"{key}=") else ():
             yield warning(finding.keys, finding.message)
 
 
@@ -50,31 +52,31 @@ def sampling(config: TrainConfig) -> Iterator[Finding]:
     """Sampling from a part of the vocabulary: every scorer has to know the part."""
     options = config.sampling
     if not config.filters_tokens:
-        if options.keep_mask == "replay":
+        if options.replay_mask:
             text = (
-                "sampling.keep_mask=replay with top_k=0, top_p=1 and min_p=0: every token can be drawn, so there is no "
-                "set to record; filter the tokens, or set sampling.keep_mask=none"
+                "sampling.replay_mask=true with top_k=0, top_p=1 and min_p=0: every token can be drawn, so there is no "
+                "set to record; filter the tokens, or set sampling.replay_mask=false"
             )
-            yield error(("sampling.keep_mask",), text)
+            yield error(("sampling.replay_mask",), text)
         return
     names = {"sampling.top_k": options.top_k > 0, "sampling.top_p": options.top_p < 1, "sampling.min_p": True}
     key = next(name for name, used in names.items() if used)
     given = f"{key}={getattr(options, key.partition('.')[2])}"
-    if options.keep_mask == "replay":
+    if options.replay_mask:
         if options.top_k > KEPT_LIMIT:
             text = (
-                f"sampling.top_k={options.top_k} with sampling.keep_mask=replay: at most {KEPT_LIMIT} tokens are "
+                f"sampling.top_k={options.top_k} with sampling.replay_mask=true: at most {KEPT_LIMIT} tokens are "
                 f"recorded, and sampled from, at each position; take at most {KEPT_LIMIT}"
             )
-            yield warning(("sampling.top_k", "sampling.keep_mask"), text)
+            yield warning(("sampling.top_k", "sampling.replay_mask"), text)
         return
     uses = config.uses_of_old + (["kl.coefficient"] if config.uses_kl else [])
     if not uses:
         text = (
-            f"{given} with sampling.keep_mask=none: the gradient is that of log-probabilities over the whole "
-            "vocabulary, on samples from a part of it, which is biased; set sampling.keep_mask=replay"
+            f"{given} with sampling.replay_mask=false: the gradient is that of log-probabilities over the whole "
+            "vocabulary, on samples from a part of it, which is biased; set sampling.replay_mask=true"
         )
-        yield warning((key, "sampling.keep_mask"), text)
+        yield warning((key, "sampling.replay_mask"), text)
         return
     size = ""
     if options.top_p < 1:
@@ -84,21 +86,22 @@ def sampling(config: TrainConfig) -> Iterator[Finding]:
             f"over {options.max_new_tokens} tokens)"
         )
     text = (
-        f"{given} with sampling.keep_mask=none: the engine draws from the kept tokens alone and the trainer scores "
+        f"{given} with sampling.replay_mask=false: the engine draws from the kept tokens alone and the trainer scores "
         f"over the whole vocabulary, so that log-probabilities of one and the same policy differ{size} and {uses[0]} "
-        "compares two different distributions; set sampling.keep_mask=replay, or sample from the whole vocabulary"
+        "compares two different distributions; set sampling.replay_mask=true, or sample from the whole vocabulary"
     )
-    yield error((key, "sampling.keep_mask"), text)
+    yield error((key, "sampling.replay_mask"), text)
 
 
 def batch(config: TrainConfig) -> Iterator[Finding]:
     """Sizes that cannot be."""
     options, advantage = config.batch, config.advantage
     if options.samples_per_prompt == 1:
-        how = f"advantage.baseline={advantage.baseline}"
-        if advantage.estimator != "group":
-            how = f"advantage.estimator={advantage.estimator}"
-        if how != "advantage.baseline=none":
+        estimator = advantage.estimator
+        if not (isinstance(estimator, Group) and estimator.baseline == "none"):
+            how = f"advantage.estimator={estimator.type}"
+            if isinstance(estimator, Group):
+                how = f"advantage.estimator.baseline={estimator.baseline}"
             text = (
                 f"batch.samples_per_prompt=1 with {how}: a sample that is its own group has advantage 0, so nothing "
                 "is learned; take at least 2 samples"
@@ -124,14 +127,14 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
     options, budget = config.active_sampling, "active_sampling.max_prompts_per_step_factor"
     advantage = config.advantage
     if not options.refill:
-        yield from unused(config, budget, "active_sampling.refill=false", "set active_sampling.refill=true")
+        yield from unused_option(config, budget, "active_sampling.refill=false", "set active_sampling.refill=true")
     elif options.filter == "none":
         text = (
             "active_sampling.refill=true with active_sampling.filter=none: no group is ever left out, so nothing is "
             "refilled; name a filter, or set active_sampling.refill=false"
         )
         yield warning(("active_sampling.refill", "active_sampling.filter"), text)
-        yield from unused(config, budget, "active_sampling.filter=none", "name a filter")
+        yield from unused_option(config, budget, "active_sampling.filter=none", "name a filter")
     elif options.max_prompts_per_step_factor == 1:
         text = (
             f"{budget}=1.0 leaves no problems to refill with; raise it, or set active_sampling.refill=false "
@@ -140,24 +143,24 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
         yield warning((budget, "active_sampling.refill"), text)
     if options.filter == "correctness":
         yield from each_once(config, _filter_of_what_is_not_paid)
-    if advantage.estimator == "gdpo" and options.filter in ("correctness", "total"):
+    if isinstance(advantage.estimator, Gdpo) and options.filter in ("correctness", "total"):
         text = (
             f"active_sampling.filter={options.filter} with advantage.estimator=gdpo: groups in which another reward "
             "varies, or in which rewards cancel in the total, are left out, and these are what gdpo is for; set "
             "active_sampling.filter=any_component"
         )
         yield warning(("active_sampling.filter", "advantage.estimator"), text)
-    no_baseline = advantage.estimator == "group" and advantage.baseline == "none"
+    no_baseline = isinstance(advantage.estimator, Group) and advantage.estimator.baseline == "none"
     if no_baseline and options.filter != "none" and config.batch.samples_per_prompt > 1:
         text = (
-            f"active_sampling.filter={options.filter} with advantage.baseline=none: without a baseline a group of "
-            "equal rewards does have a gradient, and the filter leaves it out; set active_sampling.filter=none and "
-            "active_sampling.refill=false"
+            f"active_sampling.filter={options.filter} with advantage.estimator.baseline=none: without a baseline a "
+            "group of equal rewards does have a gradient, and the filter leaves it out; set "
+            "active_sampling.filter=none and active_sampling.refill=false"
         )
-        yield warning(("active_sampling.filter", "advantage.baseline"), text)
+        yield warning(("active_sampling.filter", "advantage.estimator.baseline"), text)
     if all(map(is_generated, config.problems.train_sources)):
         because, remedy = f"problems.train={shown(config.problems.train)}", "train on a file, whose problems come again"
-        yield from unused(config, "active_sampling.retire_pass_rate", because, remedy)
+        yield from unused_option(config, "active_sampling.retire_accuracy", because, remedy)
 
 
 def _filter_of_what_is_not_paid(table: Table) -> Iterator[Finding]:

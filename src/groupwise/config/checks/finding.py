@@ -4,21 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.findings import Finding, error, shown
+from groupwise.findings import Finding, unused
 
 
-def unused(config: TrainConfig | SftConfig, key: str, because: str, remedy: str) -> Iterator[Finding]:
+def unused_option(config: TrainConfig | SftConfig, key: str, because: str, remedy: str) -> Iterator[Finding]:
     """An error where `key` was changed although, under the option `because`, nothing reads it.
 
     What counts as set is what differs from the default: a file may state a default beside anything.
     """
-    value, default = value_of(config, key), default_of(config, key)
-    if value != default:
-        text = (
-            f"{key}={shown(value)} has no effect with {because}; {remedy}, or set {key} back to its "
-            f"default, {shown(default)}"
-        )
-        yield error((key, because.partition("=")[0]), text)
+    yield from unused(key, value_of(config, key), default_of(config, key), because, remedy)
 
 
 def value_of(config: TrainConfig | SftConfig, key: str) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import unused
+from groupwise.config.checks.finding import unused_option
 from groupwise.config.data import DOMAIN_OF_GENERATED
 from groupwise.data.reasoning_gym import is_gym_source
 from groupwise.findings import Finding, error, shown, warning
@@ -55,10 +55,10 @@ def workers(config: TrainConfig) -> Iterator[Finding]:
     scored = any(is_gym_source(source) for source in config.problems.train_sources)
     if not (any(table.functions for table in tables) or second or scored):
         remedy = "name a function of your own in rewards.functions"
-        yield from unused(config, "grading.workers", "rewards.functions={}", remedy)
+        yield from unused_option(config, "grading.workers", "rewards.functions={}", remedy)
     if not second:
         because, remedy = "rewards.correctness.second_grader=none", "name a second grader"
-        yield from unused(config, "grading.second_grader_seconds", because, remedy)
+        yield from unused_option(config, "grading.second_grader_seconds", because, remedy)
 
 
 def sandbox(config: TrainConfig) -> Iterator[Finding]:

@@ -4,69 +4,36 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import unused
 from groupwise.config.checks.table import Table, each_once
 from groupwise.findings import Finding, error, shown, warning
 from groupwise.grading.reward_options import CORRECTNESS, requires_key, weight_key
+from groupwise.objective.advantages.gdpo import Gdpo
+from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.max_rl import MaxRl
+from groupwise.objective.advantages.pass_at_k import PassAtK
 
 
 def advantage(config: TrainConfig) -> Iterator[Finding]:
-    """Options that only some estimators read, and numbers that they give no meaning to."""
-    options, samples = config.advantage, config.batch.samples_per_prompt
-    estimator = f"advantage.estimator={options.estimator}"
-    if options.estimator != "group":
-        for key in ("advantage.baseline", "advantage.scale"):
-            yield from unused(config, key, estimator, "set advantage.estimator=group")
-    elif options.baseline == "none" and options.scale != "none":
+    """What an estimator makes of the rewards, and a clip that never binds."""
+    options, estimator = config.advantage, config.advantage.estimator
+    if isinstance(estimator, PassAtK):
+        yield from each_once(config, _beside_pass_at_k)
+    if isinstance(estimator, MaxRl):
+        yield from each_once(config, _beside_max_rl)
+    if isinstance(estimator, Gdpo) and len(used := config.rewarded_components) == 1:
         text = (
-            f"advantage.scale={options.scale} with advantage.baseline=none: a group of equal rewards would be divided "
-            "by 0; take a baseline, or set advantage.scale=none"
+            f"advantage.estimator=gdpo with {used[0]} as the only rewarded component: there is nothing to normalise "
+            "apart, what is left is a group deviation with one more whitening; give a second component a weight, or "
+            "set advantage.estimator={type: group, scale: group_std}"
         )
-        yield error(("advantage.scale", "advantage.baseline"), text)
-    scaled = options.estimator == "gdpo" or (options.estimator == "group" and options.scale != "none")
-    if not scaled:
-        because = "advantage.scale=none" if options.estimator == "group" else estimator
-        remedy = "set advantage.scale=group_std" if options.estimator == "group" else "set advantage.estimator=group"
-        yield from unused(config, "advantage.std_ddof", because, remedy)
-        yield from unused(config, "advantage.std_epsilon", because, remedy)
-    elif options.std_ddof == 1 and samples == 1:
-        text = (
-            "advantage.std_ddof=1 with batch.samples_per_prompt=1: the deviation divides by G-1, which is 0; take at "
-            "least 2 samples, or set advantage.std_ddof=0"
-        )
-        yield error(("advantage.std_ddof", "batch.samples_per_prompt"), text)
-    yield from _estimators(config)
+        yield warning(("advantage.estimator", f"rewards.{weight_key(used[0])}"), text)
     largest = _largest_advantage(config)
     if largest is not None and options.clip > 0 and options.clip >= largest:
         text = (
-            f"advantage.clip={options.clip} never binds: with these rewards and {samples} samples no advantage is "
-            f"beyond ±{largest:.3g}; lower it, or set advantage.clip=0"
+            f"advantage.clip={options.clip} never binds: with these rewards and {config.batch.samples_per_prompt} "
+            f"samples no advantage is beyond ±{largest:.3g}; lower it, or set advantage.clip=0"
         )
         yield warning(("advantage.clip",), text)
-
-
-def _estimators(config: TrainConfig) -> Iterator[Finding]:
-    options, samples = config.advantage, config.batch.samples_per_prompt
-    if options.estimator != "pass_at_k":
-        because, remedy = f"advantage.estimator={options.estimator}", "set advantage.estimator=pass_at_k"
-        yield from unused(config, "advantage.pass_k", because, remedy)
-    else:
-        if options.pass_k > samples > 1:
-            text = (
-                f"advantage.pass_k={options.pass_k} is more than batch.samples_per_prompt={samples}: pass@k of a group "
-                f"needs at least k samples; take at most {samples}"
-            )
-            yield error(("advantage.pass_k", "batch.samples_per_prompt"), text)
-        yield from each_once(config, _beside_pass_at_k)
-    if options.estimator == "max_rl":
-        yield from each_once(config, _beside_max_rl)
-    if options.estimator == "gdpo" and len(used := config.rewarded_components) == 1:
-        text = (
-            f"advantage.estimator=gdpo with {used[0]} as the only reward with a weight: there is nothing to "
-            "normalise apart, what is left is a group deviation with one more whitening; give a second reward a "
-            "weight, or set advantage.estimator=group with advantage.scale=group_std"
-        )
-        yield warning(("advantage.estimator", f"rewards.{weight_key(used[0])}"), text)
 
 
 def _beside_pass_at_k(table: Table) -> Iterator[Finding]:
@@ -109,8 +76,8 @@ def _beside_max_rl(table: Table) -> Iterator[Finding]:
 
 def _largest_advantage(config: TrainConfig) -> float | None:
     """What no advantage of `group` exceeds; None where that depends on other groups, or on what a function returns."""
-    options, samples = config.advantage, config.batch.samples_per_prompt
-    if options.estimator != "group" or options.scale == "batch_std" or samples == 1:
+    options, samples = config.advantage.estimator, config.batch.samples_per_prompt
+    if not isinstance(options, Group) or options.scale == "batch_std" or samples == 1:
         return None
     if options.scale == "group_std":
         # One sample against all others that are equal.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks.finding import unused
+from groupwise.config.checks.finding import unused_option
 from groupwise.findings import Finding, warning
 
 
@@ -12,7 +12,7 @@ def optimizer(config: TrainConfig) -> Iterator[Finding]:
     options = config.optimizer
     if options.schedule == "constant":
         remedy = "set optimizer.schedule to linear or cosine"
-        yield from unused(config, "optimizer.final_lr_fraction", "optimizer.schedule=constant", remedy)
+        yield from unused_option(config, "optimizer.final_lr_fraction", "optimizer.schedule=constant", remedy)
     yield from _endless_warmup("optimizer.warmup_steps", options.warmup_steps, "run.steps", config.run.steps)
 
 
@@ -20,9 +20,9 @@ def supervised(config: SftConfig) -> Iterator[Finding]:
     """All checks of `groupwise sft`."""
     if config.schedule == "constant":
         remedy = "set schedule to linear or cosine"
-        yield from unused(config, "final_lr_fraction", "schedule=constant", remedy)
+        yield from unused_option(config, "final_lr_fraction", "schedule=constant", remedy)
     if config.optimizer == "adamw":
-        yield from unused(config, "muon_lr", "optimizer=adamw", "set optimizer=muon")
+        yield from unused_option(config, "muon_lr", "optimizer=adamw", "set optimizer=muon")
     yield from _endless_warmup("warmup_steps", config.warmup_steps, "steps", config.steps)
 
 

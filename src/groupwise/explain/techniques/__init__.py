@@ -1,17 +1,18 @@
-"""The registry: every technique that a configuration can have."""
+"""The registry: every technique that a configuration can have, collected from the options themselves."""
 
 from groupwise.config import TrainConfig
-from groupwise.explain.techniques.beside import DATA, PENALTIES
-from groupwise.explain.techniques.fifteen import FIFTEEN
-from groupwise.explain.techniques.policy_term import ADVANTAGES, SURROGATES
-from groupwise.explain.techniques.technique import Technique
-from groupwise.grading.reward_options import reward_cards
+from groupwise.technique import Card, sections_in
 
-__all__ = ["ADDITIONS", "FIFTEEN", "Technique", "techniques_of"]
+__all__ = ["ADDITIONS", "FIFTEEN", "cards_of"]
 
-ADDITIONS: tuple[Technique, ...] = (*ADVANTAGES, *SURROGATES, *PENALTIES, *reward_cards(), *DATA)
+_CARDS = [card for section in sections_in(TrainConfig) for card in section.cards]
+# A section that stands in the configuration twice, as the rewards of domains do, has its cards once.
+_ALL: tuple[Card, ...] = tuple({id(card): card for card in _CARDS}.values())
+
+FIFTEEN: tuple[Card, ...] = tuple(sorted((c for c in _ALL if c.number is not None), key=lambda card: card.number or 0))
+ADDITIONS: tuple[Card, ...] = tuple(card for card in _ALL if card.number is None)
 
 
-def techniques_of(config: TrainConfig) -> list[Technique]:
+def cards_of(config: TrainConfig) -> list[Card]:
     """The techniques that a configuration has: those with a number in their order, then the additions."""
-    return [technique for technique in (*FIFTEEN, *ADDITIONS) if technique.is_on(config)]
+    return [card for card in (*FIFTEEN, *ADDITIONS) if card.is_on(config)]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from groupwise.grading.records import Response, Score
-from groupwise.options import NonNegativeFloat, Options
+from groupwise.options import NonNegativeFloat
+from groupwise.technique import Section
 
 if TYPE_CHECKING:
     from groupwise.config.checks.table import Table
     from groupwise.findings import Finding
-    from groupwise.technique import Card
 
 
 class Decoder(Protocol):
@@ -42,14 +42,13 @@ class Answers:
     decoder: Decoder | None
 
 
-class RewardComponent(Options):
+class RewardComponent(Section):
     """Base of the components.
 
     lowest, highest: of its scores; `best_wrong`: what a wrong answer can score at most. switch: the option that turns
     it on where it is above 0; turn_on: how, in words. always_scored: it is measured also where it is not rewarded.
     """
 
-    cards: ClassVar[tuple[Card, ...]] = ()
     lowest: ClassVar[float] = 0.0
     highest: ClassVar[float] = 1.0
     best_wrong: ClassVar[float] = 1.0

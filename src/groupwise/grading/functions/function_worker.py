@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-ENTRY_POINTS = "groupwise.grading"
+ENTRY_POINTS = "groupwise.rewards"
 ARGUMENTS = {
     "ids": "the completion's tokens, without the one that stopped it",
     "raw_text": "its text with special tokens",

@@ -16,7 +16,7 @@ from groupwise.model.backends.supported import is_plain_linear
 from groupwise.model.backends.token_scores import TokenScores
 from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
-from groupwise.objective.entropy import token_entropy
+from groupwise.objective.entropy.token_entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
 
 

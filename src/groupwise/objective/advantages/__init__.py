@@ -1,0 +1,13 @@
+"""From the rewards of a group to advantages: `advantage.estimator`. The list of estimators."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from groupwise.objective.advantages.gdpo import Gdpo
+from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.max_rl import MaxRl
+from groupwise.objective.advantages.pass_at_k import PassAtK
+from groupwise.technique import by_name
+
+EstimatorOption = Annotated[Group | Gdpo | MaxRl | PassAtK, Field(discriminator="type"), by_name(Group)]

@@ -1,0 +1,128 @@
+"""From the rewards of a group to the advantage of each answer: what every estimator has. All arithmetic is float64."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from groupwise.technique import Technique
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Ddof = Literal[0, 1]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum and sum of squares of a batch of numbers.
+
+    Parts of a batch that lie on different ranks add up (`+`, or an all-reduce of the three numbers), so that every rank
+    normalises by the same mean and standard deviation.
+    """
+
+    count: float
+    total: float
+    squares: float
+
+    @staticmethod
+    def of(values: Tensor) -> Moments:
+        """Moments of all elements of a tensor."""
+        values = values.double()
+        return Moments(float(values.numel()), float(values.sum()), float(values.square().sum()))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
+
+    def mean(self) -> float:
+        """Their mean."""
+        return self.total / self.count
+
+    def std(self, ddof: Ddof) -> float:
+        """Standard deviation; `ddof` 1 divides by count-1, 0 by count.
+
+        Raises:
+            ValueError: count is not larger than ddof.
+        """
+        if self.count <= ddof:
+            raise ValueError(f"a standard deviation with ddof {ddof} needs more than {ddof} values, got {self.count:g}")
+        # Rounding may leave a negative number of the order 1e-16 · mean² where all values are equal.
+        return sqrt(max(self.squares - self.total * self.total / self.count, 0.0) / (self.count - ddof))
+
+
+@dataclass(frozen=True)
+class GroupRewards:
+    """The rewards of groups with the same number of graded answers, float64.
+
+    Attributes:
+        totals_PG: what answers are compared by.
+        right_PG: bool, which are right in full.
+        components_PGK: the rewards before their weights, without what is not rewarded.
+        weights_PK: the weight of each component; groups of different domains may differ.
+    """
+
+    totals_PG: Tensor
+    right_PG: Tensor
+    components_PGK: Tensor
+    weights_PK: Tensor
+
+
+# The moments of all elements of these tensors, over all ranks.
+StepMoments = Callable[[Sequence["Tensor"]], Moments]
+
+
+class AdvantageEstimator(Technique):
+    """Base of the estimators.
+
+    needs_group: it compares within a group, so that a group of one has the advantage 0. least_graded: how many graded
+    answers a group needs.
+    """
+
+    type: Any
+    needs_group: ClassVar[bool] = True
+
+    @abstractmethod
+    def advantages(self, parts: Sequence[GroupRewards], over_ranks: StepMoments) -> list[Tensor]:
+        """Advantages over P, G, float64, of each part of this rank's groups; statistics of the step are of all ranks.
+
+        Raises:
+            ValueError: for groups or rewards that the estimator is not defined for.
+        """
+
+    @abstractmethod
+    def formula(self) -> str:
+        """A as text, in R."""
+
+    def least_graded(self, samples: int) -> int:
+        """How many of the `samples` of a group have to be graded for them to be compared."""
+        return min(2, samples)
+
+
+def finite(rewards: Tensor) -> Tensor:
+    """The rewards in float64. Raises ValueError for one that is not finite."""
+    rewards = rewards.double()
+    if not bool(rewards.isfinite().all()):
+        raise ValueError("a reward is not finite: leave groups with a failed grading out before computing advantages")
+    return rewards
+
+
+def has_signal(rewards_PG: Tensor) -> Tensor:
+    """Which groups can teach anything: bool over P, True where the largest reward differs from the smallest.
+
+    Exact comparison, not a small standard deviation: in float32 the mean of eight rewards of 1.05 is not 1.05, and
+    dividing that rounding error by a standard deviation of the same size makes an advantage out of nothing.
+    """
+    return rewards_PG.amax(-1) != rewards_PG.amin(-1)
+
+
+def whiten(values: Tensor, moments: Moments, *, std_ddof: Ddof, std_epsilon: float) -> Tensor:
+    """(value - batch mean) / (batch std + epsilon), float64."""
+    return (values.double() - moments.mean()) / (moments.std(std_ddof) + std_epsilon)
+
+
+def clip_advantages(advantages: Tensor, limit: float) -> Tensor:
+    """Advantages limited to [-limit, limit], for when a tiny standard deviation has blown them up."""
+    return advantages.clamp(-limit, limit)

@@ -1,0 +1,80 @@
+"""Which answers the policy term leaves out because the policy has left them already.
+
+A mask here leaves the denominator as it is. Truncated answers that are not to be trained on leave numerator and
+denominator both: see `trained_E` of `reductions.reduction.Reduction.token_weights`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from groupwise.findings import Finding, warning
+from groupwise.objective.segments import segment_mean
+from groupwise.options import PositiveFloat
+from groupwise.technique import Card, Technique, number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from groupwise.config import TrainConfig
+
+
+class NoOffPolicyMask(Technique):
+    """Every answer keeps its policy term."""
+
+    type: Literal["none"] = "none"
+
+
+class SequenceMask(Technique):
+    """Answers with A < 0 and (1/L) Σ_t log(π_behaviour/π_new) > threshold are left out of the policy term.
+
+    DeepSeek-V3.2, 2512.02556 eq. 9. A bad answer that the policy has left already teaches nothing and can
+    destabilise. In the paper the behaviour policy is the engine's, so that staleness and engine mismatch both count,
+    and the mask multiplies the policy term only, not the KL; its threshold is unpublished.
+    """
+
+    type: Literal["sequence"] = "sequence"
+
+    reference: Literal["sampler", "old"] = "sampler"
+    """Whose log-probabilities the policy is compared with: the engine's, as in the paper, or the trainer's old ones."""
+
+    threshold_nats: PositiveFloat = 0.1
+    """Largest mean of log(π/π_new) over the tokens of an answer with negative advantage."""
+
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            number=10,
+            name="off-policy sequence mask",
+            source="DeepSeek-V3.2 2512.02556 eq. 9",
+            what="a bad answer that the policy has left already is not pushed down further",
+            equation="M_i = 0 iff A_i < 0 and (1/L_i) Σ_t log(π_engine/π_new) > δ",
+            values="δ not published; 1e-4 to 0.5 elsewhere",
+            keys=("off_policy_mask.reference", "off_policy_mask.threshold_nats"),
+            is_on=lambda c: isinstance(c.off_policy_mask, SequenceMask),
+            cost="none",
+            test="objective/test_mask.py::test_off_policy_mask_golden",
+            differs="The seed compares with the trainer's old log-probabilities (`reference=old`); the paper with the "
+            "engine's, so that mismatch counts as well as staleness. The denominator keeps the masked answers.",
+        ),
+    )
+
+    def kept(self, behaviour_logps_N: Tensor, new_logps_N: Tensor, advantages_E: Tensor, lengths_E: Tensor) -> Tensor:
+        """Bool over E, False for answers that are left out; `behaviour_logps_N`: of the policy named by `reference`."""
+        drift_E = segment_mean((behaviour_logps_N - new_logps_N).detach(), lengths_E)
+        return (advantages_E >= 0) | (drift_E <= self.threshold_nats)
+
+    def formula(self) -> str:
+        who = "π_engine" if self.reference == "sampler" else "π_old"
+        return f"0 where A < 0 and (1/L) Σ_t log({who}/π) > {number(self.threshold_nats)}, else 1"
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """A mask that never masks."""
+        rescored = self.reference == "old" and config.objective.old_logps == "trainer"
+        if config.updates_per_step == 1 and (config.engine_is_trainer or rescored):
+            text = (
+                f"off_policy_mask.reference={self.reference} with one optimizer step on each batch of answers: the "
+                "policy that is scored is the one that sampled, so that the mask never masks; raise "
+                "batch.minibatches_per_step or batch.epochs_per_step, or set off_policy_mask=none"
+            )
+            yield warning(("off_policy_mask.reference", "batch.minibatches_per_step"), text)

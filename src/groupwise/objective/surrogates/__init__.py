@@ -1,0 +1,19 @@
+"""What is made of ratio and advantage: `objective.surrogate`. The list of surrogates."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.reinforce import Reinforce
+from groupwise.objective.surrogates.sapo import Sapo
+from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.vespo import Vespo
+from groupwise.technique import by_name
+
+SurrogateOption = Annotated[
+    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | SeedClip, Field(discriminator="type"), by_name(PpoClip)
+]

@@ -1,0 +1,104 @@
+"""PPO's clip, with two bounds as in DAPO and an optional dual clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from groupwise.findings import Finding, error, warning
+from groupwise.lazy import torch
+from groupwise.objective.surrogates.surrogate import KEY, Surrogate, SurrogateInputs, SurrogateOutputs, bounded
+from groupwise.options import NonNegativeFloat
+from groupwise.technique import Card, number
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
+
+
+class PpoClip(Surrogate):
+    """-min(r·A, clip(r, 1-clip_low, 1+clip_high)·A), for both signs of A.
+
+    PPO 1707.06347 eq. 7, with two bounds as in DAPO 2503.14476. The minimum leaves one bound to each sign: A>0 stops
+    above 1+clip_high, A<0 stops below 1-clip_low. A bad token whose probability rose keeps its full gradient, r·A,
+    without limit; `dual_clip` c > 1 (1912.09729) stops it above c: max(min(r·A, clip(r)·A), c·A).
+    """
+
+    type: Literal["ppo_clip"] = "ppo_clip"
+
+    clip_low: NonNegativeFloat = 0.2
+    """The ratio is clipped below at 1 - clip_low, where A < 0."""
+
+    clip_high: NonNegativeFloat = 0.28
+    """The ratio is clipped above at 1 + clip_high, where A > 0."""
+
+    dual_clip: NonNegativeFloat = 0.0
+    """Absolute upper bound of the ratio where A < 0; 0 for none. A usual value is 3."""
+
+    cards: ClassVar[tuple[Card, ...]] = (
+        Card(
+            number=5,
+            name="clip-higher",
+            source="DAPO 2503.14476 eq. 10",
+            what="the upper bound of the clip is wider than the lower one",
+            equation="min(r·A, clip(r, 1-ε_low, 1+ε_high)·A)",
+            values="0.2 / 0.28; OLMo 3: 0.2 / 0.272",
+            keys=("objective.surrogate.clip_low", "objective.surrogate.clip_high"),
+            is_on=lambda c: (
+                isinstance(s := c.objective.surrogate, PpoClip)
+                and c.objective.ratio.type != "none"
+                and s.clip_high > s.clip_low
+            ),
+            cost="none",
+            test="objective/test_surrogate.py::test_each_bound_acts_on_one_sign",
+            differs="The seed gives 10 for ε_high, which is DeepSeek-R1's ε for both sides, and takes max where A < 0, "
+            "so that ε_low bounds nothing. Here it is PPO's min for both signs.",
+        ),
+        Card(
+            name="dual clip",
+            source="1912.09729",
+            what="a bad token whose probability rose far loses its gradient too",
+            equation="max(min(r·A, clip(r)·A), c·A) where A < 0",
+            values="c 3",
+            keys=("objective.surrogate.dual_clip",),
+            is_on=lambda c: isinstance(s := c.objective.surrogate, PpoClip) and s.dual_clip > 1,
+            cost="none",
+            test="objective/test_surrogate.py::test_dual_clip_bounds_a_bad_token_from_above",
+            differs="verl applies it by default, at 3; TRL's `delta` clamps the ratio itself.",
+        ),
+    )
+
+    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
+        ratio_N, advantages_N = inputs.ratio_N, inputs.advantages_N
+        low_N = (advantages_N < 0) & (ratio_N < 1 - self.clip_low)
+        high_N = (advantages_N > 0) & (ratio_N > 1 + self.clip_high)
+        bound_N = torch.where(low_N, 1 - self.clip_low, torch.full_like(ratio_N, 1 + self.clip_high))
+        if self.dual_clip:
+            dual_N = (advantages_N < 0) & (ratio_N > self.dual_clip)
+            high_N = high_N | dual_N
+            bound_N = torch.where(dual_N, self.dual_clip, bound_N)
+        return bounded(inputs, low_N, high_N, bound_N)
+
+    def formula(self, ratio_is_one: bool) -> str:
+        if ratio_is_one:
+            return "A·log π"
+        clipped = f"min(r·A, clip(r, {number(1 - self.clip_low)}, {number(1 + self.clip_high)})·A)"
+        return f"max({clipped}, {number(self.dual_clip)}·A where A < 0)" if self.dual_clip > 0 else clipped
+
+    def widest_bound(self) -> tuple[str, float]:
+        return f"{KEY}.clip_high", max(self.clip_low, self.clip_high)
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """Bounds that cannot act, or that act on the policy that sampled."""
+        yield from super().findings(config)
+        if self.clip_low >= 1:
+            text = (
+                f"{KEY}.clip_low={self.clip_low} never binds: the ratio is positive, and 1 - clip_low is not; a usual "
+                "value is 0.2"
+            )
+            yield warning((f"{KEY}.clip_low",), text)
+        if 0 < self.dual_clip <= 1:
+            text = (
+                f"{KEY}.dual_clip={self.dual_clip} is not above 1: it is an absolute bound of the ratio for negative "
+                "advantages, and would clip the policy that sampled; a usual value is 3, and 0 is for none"
+            )
+            yield error((f"{KEY}.dual_clip",), text)

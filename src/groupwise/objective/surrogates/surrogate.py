@@ -1,0 +1,131 @@
+"""What every surrogate has: a per-token loss (a negated objective) of a ratio and an advantage."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from groupwise.findings import Finding, error, unused, warning
+from groupwise.lazy import torch
+from groupwise.technique import Technique
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from groupwise.config import TrainConfig
+
+KEY = "objective.surrogate"
+GOLDEN = "objective/test_golden_loss.py::test_loss_and_gradient"
+
+
+@dataclass(frozen=True)
+class SurrogateInputs:
+    """What a surrogate is computed from, over N but for `lengths_E`, the tokens of each episode.
+
+    log_ratio_N is that of the objective's ratio level, with gradient, as has new_logps_N.
+    """
+
+    log_ratio_N: Tensor
+    new_logps_N: Tensor
+    old_logps_N: Tensor
+    advantages_N: Tensor
+    lengths_E: Tensor
+
+    @property
+    def ratio_N(self) -> Tensor:
+        """The ratio, with gradient."""
+        return self.log_ratio_N.exp()
+
+    def by_sign(self, positive: float, negative: float) -> Tensor:
+        """`positive` where A > 0, else `negative`, over N, in the precision of A."""
+        advantages_N = self.advantages_N
+        return torch.where(advantages_N > 0, torch.full_like(advantages_N, positive), negative)
+
+
+@dataclass(frozen=True)
+class SurrogateOutputs:
+    """Per-token loss, and where a bound took effect.
+
+    Attributes:
+        loss_N: to be weighted and summed.
+        low_N: bool, the lower bound replaced the ratio.
+        high_N: bool, the upper bound did. In either case the token's gradient is exactly 0, except for `cispo`, whose
+            bounds limit the weight and leave the gradient.
+    """
+
+    loss_N: Tensor
+    low_N: Tensor
+    high_N: Tensor
+
+
+class Surrogate(Technique):
+    """Base of the surrogates.
+
+    needs_ratio: the only ratio level that it is defined on; empty for any. bounds_ratio: it limits how far the ratio
+    moves, which a ratio that is always 1 leaves without effect. compares_old: it compares π with π_old itself, whatever
+    the ratio level. keeps_near: something stops several optimizer steps on the same answers from moving far.
+    """
+
+    type: Any
+    needs_ratio: ClassVar[str] = ""
+    bounds_ratio: ClassVar[bool] = True
+    compares_old: ClassVar[bool] = False
+    keeps_near: ClassVar[bool] = True
+
+    @abstractmethod
+    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
+        """The loss of each token, before any weight, mask or engine correction."""
+
+    @abstractmethod
+    def formula(self, ratio_is_one: bool) -> str:
+        """What is maximised for each token, as text. `ratio_is_one`: under ratio level `none`."""
+
+    def terms(self, ratio_is_one: bool) -> list[tuple[str, str]]:  # noqa: ARG002 - of those whose symbols depend on it
+        """The symbols of the formula besides r, A and π, with their meaning."""
+        return []
+
+    def widest_bound(self) -> tuple[str, float] | None:
+        """The option that bounds the ratio most loosely, and its distance from 1; None without a fixed bound."""
+        return None
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """What holds for any surrogate: its ratio level, options without effect, nothing that keeps π near π_old."""
+        level = config.objective.ratio.type
+        this, ratio = f"{KEY}={self.type}", f"objective.ratio={level}"
+        if level == "none" and self.bounds_ratio and not self.compares_old:
+            for name, info in type(self).model_fields.items():
+                if name != "type":
+                    key, remedy = f"{KEY}.{name}", "set objective.ratio=token"
+                    yield from unused(key, getattr(self, name), info.default, ratio, remedy)
+        if self.needs_ratio and level != self.needs_ratio:
+            text = f"{this} with {ratio}: it is defined on objective.ratio={self.needs_ratio} alone; set that"
+            yield error(("objective.ratio", KEY), text)
+        elif level == "none" and self.bounds_ratio and not self.compares_old:
+            text = (
+                f"{this} with objective.ratio=none: the ratio is always 1, so no bound ever acts and this is "
+                f"{KEY}=reinforce; name that, or set objective.ratio=token"
+            )
+            yield warning(("objective.ratio", KEY), text)
+        batch, updates = config.batch, config.updates_per_step
+        if updates > 1 and not (self.keeps_near and (level != "none" or self.compares_old)):
+            text = (
+                f"batch.epochs_per_step={batch.epochs_per_step} and batch.minibatches_per_step="
+                f"{batch.minibatches_per_step} make {updates} optimizer steps on the same answers, and with {this} and "
+                f"{ratio} nothing keeps the policy near the one that sampled them; set {KEY}=ppo_clip with "
+                "objective.ratio=token, or set both to 1"
+            )
+            yield warning(("batch.epochs_per_step", "batch.minibatches_per_step", KEY), text)
+
+
+def bounded(inputs: SurrogateInputs, low_N: Tensor, high_N: Tensor, bound_N: Tensor) -> SurrogateOutputs:
+    """-r·A, the ratio replaced by a constant where a bound takes effect, so that the gradient there is exactly 0."""
+    effective_N = torch.where(low_N | high_N, bound_N, inputs.ratio_N)
+    return SurrogateOutputs(-inputs.advantages_N * effective_N, low_N, high_N)
+
+
+def unbounded(loss_N: Tensor) -> SurrogateOutputs:
+    """A loss in which no bound takes effect anywhere."""
+    nowhere_N = torch.zeros_like(loss_N, dtype=torch.bool)
+    return SurrogateOutputs(loss_N, nowhere_N, nowhere_N)
