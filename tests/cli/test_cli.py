@@ -16,6 +16,7 @@ from rich.console import Console
 from safetensors.torch import load_file, save_file
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
+from groupwise import __version__
 from groupwise.config.compose import list_recipes
 from groupwise.errors import DataError
 from groupwise.model import load
@@ -145,6 +146,25 @@ def test_commands_without_a_model_answer_at_once_and_without_torch(
     assert imported == []
     # The bounds are for a quiet machine.
     assert float(seconds) < 3 * cpu_seconds
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out == f"groupwise {__version__}\n"
+    assert "Group-relative policy optimisation" in run("--help").out
+    for command in (
+        ["train"],
+        ["eval"],
+        ["sample"],
+        ["sft"],
+        ["explain"],
+        ["grade"],
+        ["check"],
+        ["config"],
+        ["import", "trl"],
+    ):
+        outcome = run(*command, "--help")
+        assert outcome.code == 0
+        assert f"groupwise {' '.join(command)} " in outcome.out.partition("Examples:")[2] + " "
 
 
 # Models
