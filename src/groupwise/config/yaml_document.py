@@ -36,7 +36,7 @@ _SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "str": (re.compile(r".*", re.DOTALL), str),
 }
 # Text that YAML 1.1 and 1.2 both read as text when it is not quoted.
-_PLAIN = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)[a-z].*", re.IGNORECASE)
+_PLAIN = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)(?:[a-z/]|\.\.?/).*", re.IGNORECASE)
 
 
 @dataclass
@@ -100,9 +100,9 @@ class _Representer(SafeRepresenter):
         return True
 
     def text(self, text: str) -> ScalarNode:
-        # Line breaks that are not \n survive only where they are escaped.
-        is_odd = any(char in text for char in "\x85\u2028\u2029")
-        style = '"' if is_odd else None if _PLAIN.match(text) else "'"
+        # Line breaks are escaped: those that are not \n survive in no other way.
+        has_breaks = any(char in text for char in "\n\x85\u2028\u2029")
+        style = '"' if has_breaks else None if _PLAIN.match(text) else "'"
         return self.represent_scalar(_TAG + "str", text, style=style)
 
     def number(self, value: float) -> ScalarNode:
