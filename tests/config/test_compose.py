@@ -22,6 +22,9 @@ from groupwise.config.describe import describe_options
 from groupwise.config.suggest import suggest_keys
 from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError
+from groupwise.objective.advantages.group import Group
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
 
 Write = Callable[..., str]
 # A reader of YAML 1.1 that the package does not use: transformers brings PyYAML.
@@ -42,8 +45,10 @@ def write(tmp_path: Path) -> Write:
 def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "recipes"
     folder.mkdir()
-    (folder / "grpo.yaml").write_text("# GRPO as published.\n# More.\nadvantage: {scale: group_std}\nrun: {steps: 5}\n")
-    (folder / "dapo.yaml").write_text("objective: {clip_high: 0.3}\n")
+    (folder / "grpo.yaml").write_text(
+        "# GRPO as published.\n# More.\nadvantage: {estimator: {scale: group_std}}\nrun: {steps: 5}\n"
+    )
+    (folder / "dapo.yaml").write_text("objective: {surrogate: {clip_high: 0.3}}\n")
     (folder / "__init__.py").write_text("")
     monkeypatch.setattr(groupwise.config.compose, "files", lambda _: folder)
     return folder
@@ -138,7 +143,8 @@ def test_byte_order_mark_and_crlf(write: Write) -> None:
 
 def test_recipes_by_name(recipes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = compose_train_config(["grpo", "dapo", "run.steps=6"])
-    assert (config.advantage.scale, config.objective.clip_high, config.run.steps) == ("group_std", 0.3, 6)
+    assert (config.advantage.estimator, config.run.steps) == (Group(scale="group_std"), 6)
+    assert config.objective.surrogate == PpoClip(clip_high=0.3)
     assert list_recipes() == [Recipe("dapo", ""), Recipe("grpo", "GRPO as published.")]
     monkeypatch.chdir(recipes)
     (recipes / "grpo").mkdir()
@@ -161,6 +167,34 @@ def test_every_shipped_recipe_has_a_summary_and_composes() -> None:
         compose([recipe.name, "data=x", "output=y"] if recipe.name.startswith("sft") else [recipe.name])
 
 
+# Techniques
+
+
+def test_techniques_on_a_command_line_and_in_files(write: Write) -> None:
+    path = write(
+        "objective:\n  surrogate: {type: cispo, cap: 4}\n"
+        "kl:\n  estimator: k1\n  coefficient: 0.1\n"
+        "entropy:\n  tokens:\n    # later\n"
+    )
+    config = compose_train_config([path])
+    assert (config.objective.surrogate, config.kl.estimator.type) == (Cispo(cap=4.0), "k1")
+    assert compose_train_config([path, "objective.surrogate.floor=1"]).objective.surrogate == Cispo(cap=4.0, floor=1.0)
+    assert compose_train_config([path, "objective.surrogate=cispo"]).objective.surrogate == Cispo()
+    assert compose_train_config([path, "objective.surrogate.type=ppo_clip"]).objective.surrogate == PpoClip()
+    assert compose_train_config([path, write(dump_config(config), "same.yaml")]) == config
+    assert error_of(path, "objective.surrogate={type: cispo, clip_low: 0.1}") == (
+        "objective.surrogate={type: cispo, clip_low: 0.1}: objective.surrogate.clip_low is not an option of cispo; "
+        "ppo_clip has it: objective.surrogate={type: ppo_clip, clip_low: ...}"
+    )
+    wrong = write("objective:\n  surrogate:\n    type: cispo\n    cap: high\n", "wrong.yaml")
+    assert (
+        error_of(wrong)
+        == f"{wrong}:4: objective.surrogate.cap: found the text 'high', expected a number of more than 0"
+    )
+    wrong = write("engine: elsewhere\nobjective:\n  surrogate:\n    type: cispoo\n", "wrong.yaml")
+    assert [line.partition(": ")[0] for line in errors_of(wrong)] == [f"{wrong}:1", f"{wrong}:4"]
+
+
 # Unknown keys
 
 
@@ -170,8 +204,8 @@ def test_every_shipped_recipe_has_a_summary_and_composes() -> None:
         ("lr", "optimizer.lr"),
         ("objective.lr", "optimizer.lr"),
         ("optimiser.lr", "optimizer"),
-        ("clip_esp_low", "objective.clip_low"),
-        ("objective.clip_esp_low", "objective.clip_low"),
+        ("clip_esp_low", "objective.surrogate.clip_low"),
+        ("objective.clip_esp_low", "objective.surrogate.clip_low"),
         ("optimizer.bata2", "optimizer.beta2"),
         ("sampling_temperature", "sampling.temperature"),
         ("batch.sample_per_prompt", "batch.samples_per_prompt"),
@@ -207,7 +241,7 @@ def test_all_errors_at_once_each_with_its_line(write: Write) -> None:
         "  prompts_per_step: 2e1\n"
         "  epochs_per_step: true\n"
         "objective: {reduction: token_men}\n"
-        "advantage: {scale: null, std_ddof: 2}\n"
+        "advantage: {estimator: {scale: null, std_ddof: 2}}\n"
         "model: {path: 3}\n"
         "prompt:\n"
         "  examples:\n"
@@ -231,8 +265,8 @@ def test_all_errors_at_once_each_with_its_line(write: Write) -> None:
         f"{path}:10: objective.reduction: found the text 'token_men', expected one of token_mean, "
         "sequence_mean_token_mean, sequence_mean_token_sum, constant_length, group_token_mean; did you mean "
         "token_mean?",
-        f"{path}:11: advantage.scale: found nothing (null), expected one of none, group_std, batch_std",
-        f"{path}:11: advantage.std_ddof: found the integer 2, expected one of 0, 1",
+        f"{path}:11: advantage.estimator.scale: found nothing (null), expected one of none, group_std, batch_std",
+        f"{path}:11: advantage.estimator.std_ddof: found the integer 2, expected one of 0, 1",
         f"{path}:12: model.path: found the integer 3, expected text; put it in quotes",
         f"{path}:15: prompt.examples[0].answer: found the integer 3, expected text; put it in quotes",
         f"{path}:16: prompt.examples[1].answer is missing and has no default; expected text",
@@ -275,7 +309,7 @@ def test_a_wrong_value_brings_no_false_contradiction() -> None:
 
 
 def test_warnings_do_not_refuse() -> None:
-    assert compose_train_config(["objective.clip_low=1.0"]).objective.clip_low == 1.0
+    assert compose_train_config(["objective.surrogate.clip_low=1.0"]).objective.surrogate == PpoClip(clip_low=1.0)
 
 
 # Files that are not configurations
@@ -373,7 +407,7 @@ def test_options_are_described() -> None:
     assert rows["optimizer.lr"].doc == "Peak learning rate."
     assert rows["batch.samples_per_prompt"].type == "an integer of at least 1"
     assert rows["optimizer.final_lr_fraction"].type == "a number of at least 0 and at most 1"
-    assert rows["advantage.scale"].type == "one of none, group_std, batch_std"
+    assert rows["advantage.estimator.scale"].type == "one of none, group_std, batch_std"
     assert rows["active_sampling.refill"].type == "true or false"
     assert rows["problems.columns.answer"].type == "text"
     assert rows["prompt.examples"].type == "a list, each entry a section with the keys problem, answer"

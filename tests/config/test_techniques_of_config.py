@@ -149,6 +149,14 @@ def test_what_is_wrong_with_a_technique() -> None:
     ]
 
 
+def test_an_unknown_name_where_there_is_one_technique() -> None:
+    with pytest.raises(ValidationError) as caught:
+        read({"engine": "elsewhere"})
+    (detail,) = caught.value.errors()
+    assert explain(Config, detail, {}) == "engine: found the text 'elsewhere', expected one of inprocess"
+    assert locate(Config, detail["loc"]).path == ("engine",)
+
+
 def test_a_path_leads_to_an_option_of_the_technique_that_has_it() -> None:
     place = locate(Config, ("objective", "surrogate", "cispo", "cap"))
     assert (place.path, place.owner) == (("objective", "surrogate", "cap"), Cispo)

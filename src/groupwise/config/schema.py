@@ -37,6 +37,9 @@ def locate(model_class: type[BaseModel], location: Sequence[str | int]) -> Place
     for part in location:
         techniques = as_techniques(place.annotation)
         alternatives = techniques or _tagged(place.annotation)
+        if part == "type" and techniques:
+            # The name of a technique is the value of the option that chooses it.
+            continue
         if part in alternatives:
             place = place._replace(annotation=alternatives[str(part)], techniques=techniques)
         else:
