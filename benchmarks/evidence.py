@@ -25,8 +25,7 @@ from groupwise.evaluate.measure import Measurement, measure
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
-from groupwise.rollout.engine import SamplingParams
-from groupwise.rollout.make import make_engine
+from groupwise.rollout.engine import SamplingParams, make_engine
 
 FOLDER = Path("build/evidence")
 DOC = Path("docs/evidence.md")

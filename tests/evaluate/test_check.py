@@ -18,8 +18,8 @@ from groupwise.data.splits import find_overlap, find_repeats, normalised
 from groupwise.errors import DataError
 from groupwise.evaluate.check_files import PromptCheck, answer_check, run_check, solution_of, written_answer
 from groupwise.evaluate.check_report import print_check, to_json
+from groupwise.model.load import load_tokenizer
 from groupwise.model.prompt import PromptRenderer
-from groupwise.model.tokenizer import load_tokenizer
 from groupwise.problem import CodeTests, Message, Problem
 from tests.support.commands import bundled_copy, groupwise
 

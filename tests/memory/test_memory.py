@@ -27,8 +27,7 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
 from groupwise.model.size import size_of
-from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.rollout.make import make_engine
+from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.options import EngineMemory
 from groupwise.train import loop, setup
 from groupwise.train import run as main

@@ -1,8 +1,6 @@
 """The size of a model, from the headers of its files, from transformers, and as loaded."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -73,13 +71,3 @@ def test_damaged_files_are_errors_in_words(tmp_path: Path) -> None:
 def test_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
     without_transformers(monkeypatch)
     assert read_size("bundled") == size_of(load_policy("bundled").model)
-
-
-def test_explaining_imports_no_torch() -> None:
-    program = (
-        "import sys; from groupwise.config.compose import compose_train_config; from groupwise.explain.report import "
-        "explain, to_text; assert 'weights: 1.7 MiB' in to_text(explain(compose_train_config(['demo']))); "
-        "print(sorted({'torch', 'transformers', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -25,8 +25,8 @@ from groupwise.grading.math.math_options import AnswerMode
 from groupwise.grading.records import Response
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.model.load import load_tokenizer
 from groupwise.model.prompt import PromptRenderer
-from groupwise.model.tokenizer import load_tokenizer
 from groupwise.problem import CodeTests, Problem
 
 # The reference answer as a model would write it.

@@ -18,8 +18,7 @@ from groupwise.model.prompt import PromptRenderer
 from groupwise.model.startup_check import check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.rollout.make import make_engine
+from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.sampling import derive_seed
 from groupwise.train.setup import check_prompts
 

@@ -70,7 +70,7 @@ def _passes(config: TrainConfig) -> list[Cost]:
         costs.append(Cost("trainer's pass before the step", "forward passes", 0, why))
     if config.batch.activation_checkpointing:
         why = "the layers again in every backward pass, which keeps only their inputs"
-        costs.append(Cost("recomputed layers", "forward passes", config.batch.epochs_per_step, why))
+        costs.append(Cost("activation checkpointing", "forward passes", config.batch.epochs_per_step, why))
     if config.uses_kl:
         only = "; only groups with a coefficient" if config.domains else ""
         costs.append(Cost("reference's pass", "forward passes", 1, f"log-probabilities of the reference{only}"))

@@ -17,7 +17,7 @@ from groupwise.model.size import size_of
 from groupwise.train.ranks import World
 
 # What is free is not given away to the last: the allocator leaves gaps, most where small pieces come and go as in
-# recomputed layers, and other programs want something too.
+# activation checkpointing, and other programs want something too.
 USABLE_SHARE = 0.8
 
 
@@ -27,7 +27,7 @@ class MicroBatches:
 
     tokens: the budget of a micro-batch that fits, 0 for none. asked_tokens: what the options ask for; asked_bytes: what
     a step would need with them. needed_bytes: what it needs with `tokens`, or with one longest answer at a time where
-    nothing fits. Both are 0 where the layers of the model are not known. usable_bytes: None where the system does not
+    nothing fits. Both are 0 where the layers of the model are not supported. usable_bytes: None where the system does not
     tell.
     """
 
@@ -40,7 +40,7 @@ class MicroBatches:
 
     def __str__(self) -> str:
         if not self.needed_bytes:
-            return f"micro-batches of {self.tokens} tokens, not tried out: the layers of this model are not known"
+            return f"micro-batches of {self.tokens} tokens, not tried out: the layers of this model are not supported"
         usable = "" if self.usable_bytes is None else f" of {shown_bytes(self.usable_bytes)} that are free"
         if self.tokens < self.asked_tokens:
             return (
@@ -65,7 +65,7 @@ def fit_micro_batches(
         policy: with everything loaded that stays, such as a reference. A copy that samples is not there while training.
         longest_prompt: in tokens.
         world: the processes that train together.
-        tokens: of a run that goes on with the budget that it began with; no other is chosen.
+        tokens: of a resumed run, which keeps the budget that it began with.
 
     Raises:
         UsageError: if one longest answer by itself does not fit, or if there are no layers to compute again.
@@ -93,12 +93,13 @@ def fit_micro_batches(
     def step_bytes(budget: int) -> int:
         return needs.peak(max(memory.bytes(shape) for shape in shapes(budget)))
 
+    def fits(budget: int) -> bool:
+        if usable is not None and step_bytes(budget) > usable:
+            return False
+        return policy.device.type != "cuda" or worst_case_runs(policy, config, needs, memory, shapes(budget))
+
     budget = asked
-    while tokens is None and usable is not None and budget and step_bytes(budget) > usable:
-        budget = budget // 2 if budget >= longest else 0
-    while tokens is None and policy.device.type == "cuda" and budget:
-        if worst_case_runs(policy, config, needs, memory, shapes(budget)):
-            break
+    while tokens is None and budget and not fits(budget):
         budget = budget // 2 if budget >= longest else 0
     budget = min(world.gather(budget))
     needed = step_bytes(budget) if budget else needs.peak(memory.bytes(alone))
@@ -109,7 +110,7 @@ def fit_micro_batches(
 
 
 def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:
-    """Whether the largest of the shapes is trained on without running out of memory, beside the optimizer's moments."""
+    """Whether the largest of the shapes is trained on without running out of memory, next to the optimizer's moments."""
     largest = max(shapes, key=memory.bytes)
     try:
         moments = torch.empty(needs.moments, dtype=torch.uint8, device=policy.device)

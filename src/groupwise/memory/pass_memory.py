@@ -54,7 +54,7 @@ class Shape:
 
 
 def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_groups: int) -> list[Shape]:
-    """Full micro-batches of `budget` tokens beside the longest prompt, whose answers are as long as can be, or shorter.
+    """Full micro-batches of `budget` tokens next to the longest prompt, whose answers are as long as can be, or shorter.
 
     Attention may keep more for short answers. An answer that is longer than the budget stands alone.
     """
@@ -74,7 +74,7 @@ def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_grou
 
 
 class PassMemory:
-    """Bytes of passes beside those of weights, their gradient, and the optimizer; each part is run once.
+    """Bytes of passes without those of weights, their gradient, and the optimizer; each part is run once.
 
     Nothing stays behind: no gradient, no state, no draw of random numbers.
     """

@@ -25,7 +25,7 @@ def truncated(policy: Policy, layers: int, vocabulary: int | None = None) -> Pol
     """The policy with its last layers alone, and with the first tokens of its vocabulary. The policy stays as it is."""
     name = layer_list(policy)
     if name is None:
-        raise ValueError(f"{type(policy.model).__name__} holds its layers in a way that is not known")
+        raise ValueError(f"{type(policy.model).__name__} holds its layers in a way that is not supported")
     model, backbone = _twin(policy.model), _twin(policy.backbone)
     model.config = backbone.config = copy.copy(policy.model.config)
     model.config.num_hidden_layers = layers
@@ -69,7 +69,7 @@ class _Embedded(nn.Module):
 
 
 def _twin(module: nn.Module) -> Any:
-    """A module of its own with the same parts."""
+    """Another module with the same parts."""
     twin = copy.copy(module)
     twin._modules, twin._parameters = dict(module._modules), dict(module._parameters)
     return twin

@@ -122,7 +122,7 @@ class KVCache:
         if self._clock == capacity < self._columns:
             more = min(max(GROWTH, capacity // 8), self._columns - capacity)
             self._hidden_AC = pad(self._hidden_AC, (0, more), value=True)
-            # One after the other, so that the narrow ring of one layer alone stands beside its wide one.
+            # One after the other, so that the narrow ring of one layer alone stands next to its wide one.
             for layer in self._rings:
                 keys_AKCD, values_AKCD = self._rings[layer]
                 self._rings[layer] = (_widened(keys_AKCD, more), _widened(values_AKCD, more))

@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm
 from transformers import PreTrainedModel
 
+from groupwise.model.backends.attention import Block
 from groupwise.model.backends.supported import is_bare, is_plain, is_supported
 from groupwise.model.cache import DecodeAttention, KVCache, PrefillAttention
 
@@ -28,17 +31,28 @@ class Decoder:
     """Passes of one model, whose weights must stay as they are while it is in use."""
 
     def __init__(self, model: PreTrainedModel) -> None:
+        self._head: Any = model.get_output_embeddings()
         self._backbone: Any = getattr(model, model.base_model_prefix)
         self._layers = _joined_linears(self._backbone.layers) if is_supported(self._backbone) else None
 
-    def prefill(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention) -> Tensor:
-        """Hidden states of packed prompts, (T, D)."""
-        return self._forward(ids_T, positions_T, plan)
+    def prefill(self, prompts: Sequence[NDArray[np.int64]], kept_P: Tensor, cache: KVCache) -> Tensor:
+        """Float32 logits behind new prompts, (P, V); they come to the cache behind those that stay there, `kept_P`."""
+        device = kept_P.device
+        lengths = [len(ids) for ids in prompts]
+        starts = np.cumsum([0, *lengths])[:-1].tolist()
+        block = Block.of_runs(starts, lengths, device)
+        cache.change_prompts(kept_P, block)
+        if not prompts:
+            return torch.empty(0, device=device)
+        ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
+        positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
+        hidden_TD = self._forward(ids_T, positions_T, PrefillAttention(block, cache))
+        return self._logits(hidden_TD[torch.tensor(starts, device=device) + block.lengths - 1])
 
     def step(self, ids_A: Tensor, positions_A: Tensor, cache: KVCache) -> Tensor:
-        """Hidden states of one new token of each row, (A, D)."""
+        """Float32 logits behind one new token of each row, (A, V)."""
         if self._layers is None:
-            return self._forward(ids_A, positions_A, DecodeAttention(cache))
+            return self._logits(self._forward(ids_A, positions_A, DecodeAttention(cache)))
         backbone = self._backbone
         hidden_AD = backbone.embed_tokens(ids_A)
         cosine, sine = backbone.rotary_emb(hidden_AD, position_ids=positions_A.unsqueeze(0))
@@ -51,7 +65,11 @@ class Decoder:
             attended_AHD = cache.attend(index, *_rotated(attention, heads_AXD, rotation), attention.scaling)
             hidden_AD = hidden_AD + attention.o_proj(attended_AHD.view(len(ids_A), -1))
             hidden_AD = hidden_AD + mlp(_norm(layer.post_attention_layernorm, hidden_AD))
-        return _norm(backbone.norm, hidden_AD)
+        return self._logits(_norm(backbone.norm, hidden_AD))
+
+    def _logits(self, hidden_AD: Tensor) -> Tensor:
+        logits_AV: Tensor = self._head(hidden_AD)
+        return logits_AV.float()
 
     def _forward(self, ids_T: Tensor, positions_T: Tensor, plan: PrefillAttention | DecodeAttention) -> Tensor:
         hidden_1TD: Tensor = self._backbone(

@@ -8,9 +8,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -24,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
 from groupwise.model.backends.attention import IMPLEMENTATION
+from groupwise.model.size import model_folder
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
 # come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
@@ -31,7 +31,6 @@ from groupwise.model.backends.attention import IMPLEMENTATION
 SHAPES_KEPT = "32"
 SHAPE_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 
-BUNDLED = "bundled"
 HUB_SECONDS = 5.0
 HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -108,33 +107,39 @@ def load_policy(
     transformers_logging.disable_progress_bar()
     for variable in SHAPE_CACHES:
         os.environ.setdefault(variable, SHAPES_KEPT)
-    name = path
-    if path == BUNDLED:
-        path = str(resources.files("groupwise") / "bundled" / "model")
-    source = Path(path)
-    if source.suffix == ".gguf":
-        model, tokenizer = _from_gguf(source)
-    elif source.is_dir():
-        model, tokenizer = _from_folder(source)
-    elif HUB_ID.fullmatch(path):
-        _check_hub(path)
-        model, tokenizer = _from_pretrained(path, "there is no folder '{}', and as the id of a model on the hub it")
+    where, gguf_file = _locate(path)
+    if gguf_file:
+        model, tokenizer = _from_gguf(where, gguf_file)
+    elif Path(where).is_dir():
+        model, tokenizer = _from_folder(Path(where))
     else:
-        raise DataError(
-            f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
-            "or a hub id like 'Qwen/Qwen3-0.6B'"
-        )
+        model, tokenizer = _from_pretrained(where, "there is no folder '{}', and as the id of a model on the hub it")
     model.eval()
     _choose_trainable(model, trainable)
     return Policy(
         model=model,
         tokenizer=tokenizer,
-        name=name,
+        name=path,
         compute_dtype=getattr(torch, compute_dtype),
-        stop_ids=_stop_ids(model, tokenizer, name),
+        stop_ids=_stop_ids(model, tokenizer, path),
         think_ids=_think_ids(tokenizer),
-        max_context_tokens=_max_context(model),
+        max_context_tokens=_max_context(model.config),
     )
+
+
+def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
+    """The tokenizer of a model, named as for `load_policy`, and the tokens that prompt and completion have together.
+
+    Raises DataError where one of the two cannot be loaded.
+    """
+    where, gguf_file = _locate(path)
+    options: dict[str, Any] = {"gguf_file": gguf_file} if gguf_file else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise DataError(f"the tokenizer of the model '{path}' cannot be loaded: {_first_line(error)}") from error
+    return tokenizer, _max_context(config)
 
 
 def save_model(policy: Policy, folder: Path) -> None:
@@ -147,6 +152,27 @@ def save_model(policy: Policy, folder: Path) -> None:
     for file in folder.iterdir():
         # safetensors writes for the owner alone, whatever the folder's mode says.
         file.chmod(0o644)
+
+
+def _locate(path: str) -> tuple[str, str]:
+    """A folder or an id on the hub, and the name of a GGUF file in the folder, if the model is one.
+
+    Raises DataError if there is neither, or if the hub is needed and cannot be reached.
+    """
+    source = model_folder(path)
+    if source.suffix == ".gguf":
+        if not source.is_file():
+            raise DataError(f"there is no file '{path}'")
+        return str(source.parent), source.name
+    if not source.is_dir():
+        if not HUB_ID.fullmatch(path):
+            raise DataError(
+                f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
+                "or a hub id like 'Qwen/Qwen3-0.6B'"
+            )
+        _check_hub(path)
+        return path, ""
+    return str(source), ""
 
 
 def _check_hub(path: str) -> None:
@@ -198,10 +224,8 @@ def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrain
     return model, tokenizer
 
 
-def _from_gguf(file: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    if not file.is_file():
-        raise DataError(f"there is no file '{file}'")
-    where, name = str(file.parent), file.name
+def _from_gguf(where: str, name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    file = Path(where) / name
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
         quantized = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
@@ -248,8 +272,7 @@ def _think_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int] | None:
     return int(pair[0][0]), int(pair[1][0])
 
 
-def _max_context(model: PreTrainedModel) -> int:
-    config = model.config
+def _max_context(config: Any) -> int:
     limits = [int(getattr(config, "max_position_embeddings", 0) or 2**31)]
     window = getattr(config, "sliding_window", None)
     layers = getattr(config, "layer_types", None)

@@ -50,9 +50,14 @@ def size_of(model: PreTrainedModel) -> ModelSize:
     )
 
 
+def model_folder(path: str) -> Path:
+    """The path of a model; that of the package for `bundled`."""
+    return Path(str(resources.files("groupwise") / "bundled" / "model")) if path == BUNDLED else Path(path)
+
+
 def read_size(path: str) -> ModelSize | str:
     """The size of a model that is not loaded, or why it cannot be found out. Nothing is looked up on the network."""
-    source = Path(str(resources.files("groupwise") / "bundled" / "model")) if path == BUNDLED else Path(path)
+    source = model_folder(path)
     try:
         return _from_headers(source)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

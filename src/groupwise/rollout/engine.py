@@ -1,4 +1,4 @@
-"""What an engine is asked and what it returns: the records between sampling and training."""
+"""What an engine is asked, what every engine can do, and the one that a configuration asks for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.completion import Completion
+from groupwise.config import TrainConfig
+from groupwise.model.load import Policy
+from groupwise.rollout.options import InProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +72,13 @@ class RolloutEngine(Protocol):
     def close(self) -> None:
         """End whatever the engine started; it samples no more."""
         ...
+
+
+def make_engine(config: TrainConfig, policy: Policy) -> RolloutEngine:
+    """The engine that a configuration asks for, with the policy's weights of now. Whoever makes it closes it."""
+    match config.engine:
+        case InProcess(batch_sequences=sequences):
+            # What an engine needs is imported where it is chosen.
+            from groupwise.rollout.inprocess import InProcessEngine
+
+            return InProcessEngine(policy, sequences)

@@ -1,22 +1,16 @@
 """Sampling in the trainer's own process: prompts once per group, a row that ends makes room for a waiting sample."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from groupwise.completion import Completion
-from groupwise.model.backends.attention import Block
-from groupwise.model.cache import KVCache, PrefillAttention
+from groupwise.model.cache import KVCache
 from groupwise.model.decoder import Decoder
 from groupwise.model.load import Policy
+from groupwise.rollout.batch import Queue, Record, Rows
 from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.rollout.kept import KeptRecorder
-from groupwise.rollout.queue import Queue
-from groupwise.rollout.rows import Record, Rows
 from groupwise.rollout.sampling import draw, uniforms
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
@@ -95,8 +89,6 @@ class InProcessEngine:
         rows = Rows(count, queue.longest, device)
         cache = KVCache(count, queue.longest, device)
         decoder = Decoder(self._model)
-        recorder = KeptRecorder()
-        unrecorded: list[None] = [None] * queue.sequences
         logits_AV = torch.empty(0, device=device)
         divided: dict[int, Tensor] = {}
         running = 0
@@ -115,13 +107,11 @@ class InProcessEngine:
                 running = int(rows.running_A.sum())
 
             token_A, logp_A, kept_AV = draw(logits_AV, rows.uniform(), sampling)
-            if kept_AV is not None:
-                recorder.record(rows.sequence_A[rows.running_A], kept_AV[rows.running_A])
-            ended = record.add(rows, token_A, logp_A)
+            ended = record.add(rows, token_A, logp_A, kept_AV)
             running -= len(ended)
             for request in queue.finish(ended):
                 if not sampling.record_kept:
-                    yield request, record.completions(queue.sequences_of(request), self.version, unrecorded)
+                    yield request, record.completions(queue.sequences_of(request), self.version)
             if running == 0:
                 continue
             if not queue.waiting and running < COMPACT_BELOW * len(rows.sequence_A):
@@ -131,13 +121,12 @@ class InProcessEngine:
                 cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
             cache.advance()
             positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
-            logits_AV = policy_logits(self._model, decoder.step(token_A, positions_A, cache))
+            logits_AV = decoder.step(token_A, positions_A, cache)
 
         if sampling.record_kept:
-            kept_B = recorder.sets(record.length_B.tolist())
             for request, asked in enumerate(requests):
                 if asked.seeds:
-                    yield request, record.completions(queue.sequences_of(request), self.version, kept_B)
+                    yield request, record.completions(queue.sequences_of(request), self.version)
 
     def _prefill(
         self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, decoder: Decoder
@@ -146,25 +135,6 @@ class InProcessEngine:
 
         They are those of the sequences that begin, and take the place of those that no sequence continues any more.
         """
-        device = self._policy.device
-        kept_P = queue.stay(continued)
-        new = queue.enter(begun)
-        prompts = [queue.prompt_ids(request) for request in new]
-        lengths = [len(ids) for ids in prompts]
-        starts = np.cumsum([0, *lengths])[:-1].tolist()
-        block = Block.of_runs(starts, lengths, device)
-        cache.change_prompts(kept_P, block)
-        if not new:
-            return {}
-        ids_T = torch.from_numpy(np.concatenate(prompts)).to(device)
-        positions_T = torch.cat([torch.arange(length, device=device) for length in lengths])
-        hidden_TD = decoder.prefill(ids_T, positions_T, PrefillAttention(block, cache))
-        last_P = torch.tensor(starts, device=device) + block.lengths - 1
-        return dict(zip(new, policy_logits(self._model, hidden_TD[last_P]), strict=True))
-
-
-def policy_logits(model: torch.nn.Module, hidden: Tensor) -> Tensor:
-    """Float32 logits of hidden states."""
-    head = cast(PreTrainedModel, model).get_output_embeddings()
-    logits: Tensor = head(hidden)
-    return logits.float()
+        kept_P, new = queue.stay(continued), queue.enter(begun)
+        logits_PV = decoder.prefill([queue.prompt_ids(request) for request in new], kept_P, cache)
+        return dict(zip(new, logits_PV, strict=True))

@@ -16,7 +16,7 @@ from groupwise.evaluate.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.evaluate.tables import measurement_table, summary_table
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
-from groupwise.rollout.make import make_engine
+from groupwise.rollout.engine import make_engine
 from groupwise.track.console import ConsoleReporter
 from groupwise.track.files import folder_aside, remove_tree
 from groupwise.track.run_folder import RunFolder

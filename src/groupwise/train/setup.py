@@ -21,8 +21,7 @@ from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Problem
-from groupwise.rollout.engine import RolloutEngine, SamplingParams
-from groupwise.rollout.make import make_engine
+from groupwise.rollout.engine import RolloutEngine, SamplingParams, make_engine
 from groupwise.track.console import Reporter
 from groupwise.track.run_folder import RunFolder
 from groupwise.train.checkpoint import TrainState

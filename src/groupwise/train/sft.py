@@ -89,8 +89,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
     normaliser = config.sequences_per_step * sum(lengths) / len(lengths)
     optimizers = build_optimizers(policy.trainable(), config)
     weights = [weight for _, weight in policy.trainable()]
-    recompute = config.activation_checkpointing
-    scoring = Scoring(1.0, config.logits_chunk_tokens, checkpoint_layers=recompute, in_place=True)
+    scoring = Scoring(1.0, config.logits_chunk_tokens, checkpoint_layers=config.activation_checkpointing, in_place=True)
     batches = step_batches(lengths, config.sequences_per_step, config.seed)
     begin = time.perf_counter()
     loss = 0.0
