@@ -27,8 +27,8 @@ class MicroBatches:
 
     tokens: the budget of a micro-batch that fits, 0 for none. asked_tokens: what the options ask for; asked_bytes: what
     a step would need with them. needed_bytes: what it needs with `tokens`, or with one longest answer at a time where
-    nothing fits. Both are 0 where the layers of the model are not supported. usable_bytes: None where the system does not
-    tell.
+    nothing fits. Both are 0 where the layers of the model are not supported. usable_bytes: None where the system does
+    not say.
     """
 
     tokens: int
@@ -110,7 +110,7 @@ def fit_micro_batches(
 
 
 def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: PassMemory, shapes: list[Shape]) -> bool:
-    """Whether the largest of the shapes is trained on without running out of memory, next to the optimizer's moments."""
+    """Whether the largest of the shapes can be trained on while the optimizer's moments are there."""
     largest = max(shapes, key=memory.bytes)
     try:
         moments = torch.empty(needs.moments, dtype=torch.uint8, device=policy.device)

@@ -54,7 +54,7 @@ class Shape:
 
 
 def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_groups: int) -> list[Shape]:
-    """Full micro-batches of `budget` tokens next to the longest prompt, whose answers are as long as can be, or shorter.
+    """Full micro-batches of the longest prompt and `budget` more tokens, with answers as long as can be, or shorter.
 
     Attention may keep more for short answers. An answer that is longer than the budget stands alone.
     """
