@@ -84,8 +84,8 @@ def test_the_bytes_alive_are_those_of_torch_s_own_allocator() -> None:
         {},
         {"batch": {"activation_checkpointing": True}},
         {"batch": {"logits_chunk_tokens": 100}},
-        {"entropy": {"coefficient": 0.01}},
-        {"sampling": {"keep_mask": "replay", "top_k": 20, "max_new_tokens": 60}},
+        {"entropy": {"bonus": {"type": "fixed", "coefficient": 0.01}}},
+        {"sampling": {"replay_mask": True, "top_k": 20, "max_new_tokens": 60}},
         {"model": {"compute_dtype": "bfloat16"}},
     ],
 )
@@ -343,7 +343,7 @@ def test_the_copy_that_samples_is_there_while_sampling_alone(tmp_path: Path, mon
 
 
 def test_nothing_is_left_behind() -> None:
-    policy, config = fresh(), config_of(entropy={"coefficient": 0.01})
+    policy, config = fresh(), config_of(entropy={"bonus": {"type": "fixed", "coefficient": 0.01}})
     before = {name: tensor.clone() for name, tensor in policy.model.state_dict().items()}
     random = torch.get_rng_state()
     fit_micro_batches(config, policy, 40, ALONE)
