@@ -25,7 +25,7 @@ METRICS = (
     "reward/correctness/mean",
     "reward/format/mean",
     "reward/total/mean",
-    "groups/no_signal",
+    "groups/zero_std",
     "policy/kl_ref_k3",
     "completion/tokens",
 )

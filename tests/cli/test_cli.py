@@ -496,7 +496,7 @@ LINE: dict[str, Any] = {
     "groups/admitted": 12.0,
     "groups/sampled": 16.0,
     "groups/accept_rate": 0.75,
-    "groups/no_signal": 0.25,
+    "groups/zero_std": 0.25,
     "groups/all_right": 0.1,
     "groups/all_wrong": 0.15,
     "reward/total/mean": 0.437,
@@ -505,7 +505,7 @@ LINE: dict[str, Any] = {
     "reward/format/mean": 0.72,
     "policy/entropy": 0.654,
     "completion/tokens": 31.4,
-    "completion/truncated": 0.083,
+    "completion/truncated_fraction": 0.083,
     "time/tokens_per_second": 5123.0,
 }
 READINGS = ("3/8", "eta", "0.437", "±0.291", "38.1 %", "0.654", "no signal 25 %", "75 %", "31.4", "8.3 %", "5123 tok/s")

@@ -80,7 +80,7 @@ def test_kl_coefficients_differ_by_sequence_and_leave_the_policy_term_alone() ->
     outputs, _ = loss_and_gradient(Objective(kl_estimator="k2", kl_importance="none"), of)
     expected = (coefficient_B.repeat_interleave(LENGTHS) * NEW_MINUS_REF.square() / 2).mean()
     close(outputs.loss - plain.loss, expected)
-    assert float(outputs.metrics["kl_loss"].value) == pytest.approx(float(expected))
+    assert float(outputs.metrics["policy/kl_loss"].value) == pytest.approx(float(expected))
 
 
 def test_kl_may_have_a_reduction_of_its_own() -> None:
@@ -89,8 +89,8 @@ def test_kl_may_have_a_reduction_of_its_own() -> None:
     outputs, _ = loss_and_gradient(Objective(), own)
     shared, _ = loss_and_gradient(Objective(), inputs("sequence_mean_token_mean", kl_coefficient_B=ones_B))
     plain, _ = loss_and_gradient(Objective(), inputs("token_mean"))
-    close(outputs.metrics["kl_loss"].value, shared.metrics["kl_loss"].value)
-    close(outputs.metrics["policy_loss"].value, plain.metrics["policy_loss"].value)
+    close(outputs.metrics["policy/kl_loss"].value, shared.metrics["policy/kl_loss"].value)
+    close(outputs.metrics["policy/policy_loss"].value, plain.metrics["policy/loss"].value)
 
 
 def test_masks_of_the_policy_term_leave_kl_and_denominator() -> None:
@@ -101,8 +101,8 @@ def test_masks_of_the_policy_term_leave_kl_and_denominator() -> None:
     kl_only = replace(of, policy_mask_N=torch.zeros(10, dtype=torch.bool))
     _, kl_gradient_N = loss_and_gradient(Objective(), kl_only)
     close(gradient_N, full_gradient_N * mask_N + kl_gradient_N)
-    assert outputs.metrics["kl_loss"].value != 0
-    assert full.metrics["policy_loss"].value != outputs.metrics["policy_loss"].value
+    assert outputs.metrics["policy/kl_loss"].value != 0
+    assert full.metrics["policy/loss"].value != outputs.metrics["policy/policy_loss"].value
 
 
 def test_entropy_bonus_raises_entropy() -> None:
@@ -111,7 +111,7 @@ def test_entropy_bonus_raises_entropy() -> None:
     outputs = policy_loss(Objective(), of)
     (gradient_N,) = torch.autograd.grad(outputs.loss, entropy_N)
     close(gradient_N, torch.full((10,), -0.001))
-    assert float(outputs.metrics["entropy_loss"].value) == pytest.approx(-0.01 * 0.55)
+    assert float(outputs.metrics["policy/entropy_loss"].value) == pytest.approx(-0.01 * 0.55)
 
 
 def test_drift_penalty_acts_on_its_tokens_alone() -> None:
@@ -133,34 +133,31 @@ def test_metrics() -> None:
     found = metrics_of(Objective(clip_high=0.2), entropy_N=entropy_N)
     ratio_N, engine_N = NEW_MINUS_OLD.exp(), OLD_MINUS_SAMPLER.exp()
     expected: dict[str, Tensor | float] = {
-        "ratio_mean": ratio_N.mean(),
-        "ratio_min": ratio_N.min(),
-        "ratio_max": ratio_N.max(),
+        "policy/ratio_mean": ratio_N.mean(),
+        "policy/ratio_min": ratio_N.min(),
+        "policy/ratio_max": ratio_N.max(),
         # A>0 above 1.2: tokens 0 and 7. A<0 below 0.8: tokens 3 and 9; token 8 is below too, but its A is positive.
-        "clip_fraction_high_positive": 0.2,
-        "clip_fraction_low_negative": 0.2,
-        "clip_fraction_low_positive": 0.0,
-        "clip_fraction_high_negative": 0.0,
-        "kl_old_k1": -NEW_MINUS_OLD.mean(),
-        "kl_old_k3": (ratio_N - 1 - NEW_MINUS_OLD).mean(),
-        "kl_ref_k1": 0.06,
-        "kl_ref_k3": 0.0223076,
-        "entropy": 0.55,
-        "engine_gap_mean": OLD_MINUS_SAMPLER.abs().mean(),
-        "engine_gap_max": 1.0,
-        "engine_weight_mean": engine_N.mean(),
-        "engine_weight_square_mean": engine_N.square().mean(),
-        "engine_weight_max": engine_N.max(),
-        "loss": -0.127387,
-        "policy_loss": -0.127387,
+        "policy/clip_fraction_high_positive": 0.2,
+        "policy/clip_fraction_low_negative": 0.2,
+        "policy/clip_fraction_low_positive": 0.0,
+        "policy/clip_fraction_high_negative": 0.0,
+        "policy/approx_kl_k1": -NEW_MINUS_OLD.mean(),
+        "policy/approx_kl_k3": (ratio_N - 1 - NEW_MINUS_OLD).mean(),
+        "policy/kl_ref_k1": 0.06,
+        "policy/kl_ref_k3": 0.0223076,
+        "policy/entropy": 0.55,
+        "engine/weight_mean": engine_N.mean(),
+        "engine/weight_square_mean": engine_N.square().mean(),
+        "engine/weight_max": engine_N.max(),
+        "policy/loss": -0.127387,
     }
     assert found == pytest.approx({name: float(value) for name, value in expected.items()}, rel=1e-5)
 
 
 def test_metrics_of_an_engine_correction() -> None:
     found = metrics_of(Objective(correction="truncate", off_policy_threshold=0.1))
-    assert found["engine_weight_limited_fraction"] == pytest.approx(0.2)
-    assert found["off_policy_masked_fraction"] == pytest.approx(0.1)
+    assert found["engine/weight_limited_fraction"] == pytest.approx(0.2)
+    assert found["policy/off_policy_masked_fraction"] == pytest.approx(0.1)
 
 
 def test_tokens_of_weight_zero_are_not_measured() -> None:
@@ -169,9 +166,9 @@ def test_tokens_of_weight_zero_are_not_measured() -> None:
     of = replace(inputs("token_mean"), weights_N=weights_N)
     merged = merge_metrics([policy_loss(Objective(), of).metrics])
     kept_N = kept_B.repeat_interleave(LENGTHS)
-    assert merged["ratio_mean"].weight == 7
-    assert merged["ratio_max"].value == pytest.approx(NEW_MINUS_OLD[kept_N].exp().max().item())
-    assert merged["kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[kept_N].mean().item())
+    assert merged["policy/ratio_mean"].weight == 7
+    assert merged["policy/ratio_max"].value == pytest.approx(NEW_MINUS_OLD[kept_N].exp().max().item())
+    assert merged["policy/kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[kept_N].mean().item())
 
 
 def test_metrics_carry_no_gradient() -> None:
@@ -195,7 +192,7 @@ def test_an_empty_micro_batch_is_zero() -> None:
         outputs = policy_loss(objective, of)
         outputs.loss.backward()
         assert outputs.loss.item() == 0
-        assert merge_metrics([outputs.metrics]).keys() == {"loss", "policy_loss"}
+        assert merge_metrics([outputs.metrics]).keys() == {"policy/loss"}
 
 
 def test_on_policy_one_token() -> None:

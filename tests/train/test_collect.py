@@ -210,8 +210,8 @@ def test_rollout_metrics_by_hand() -> None:
         "tokens/sampled": Metric(30, "sum"),
         # Lengths 2 6, 3 7, 4 8; longer than 5 is truncated.
         "completion/tokens": Metric(5.0, "mean", 6),
-        "completion/truncated": Metric(0.5, "mean", 6),
-        "completion/no_answer": Metric(0.5, "mean", 6),
+        "completion/truncated_fraction": Metric(0.5, "mean", 6),
+        "completion/no_answer_fraction": Metric(0.5, "mean", 6),
         "reward/correctness/mean": Metric(0.5, "mean", 6),
         "reward/correctness/square_mean": Metric(0.5, "mean", 6),
         "reward/correctness/std_within_group": Metric(0.5 / 3, "mean", 3),
@@ -227,7 +227,7 @@ def test_rollout_metrics_by_hand() -> None:
         "reward/total/std_within_group": Metric((0.5 + 0.1) / 3, "mean", 3),
         "groups/all_right": Metric(1 / 3, "mean", 3),
         "groups/all_wrong": Metric(1 / 3, "mean", 3),
-        "groups/no_signal": Metric(1 / 3, "mean", 3),
+        "groups/zero_std": Metric(1 / 3, "mean", 3),
     }
     assert metrics.keys() == expected.keys()
     for name, metric in expected.items():
@@ -247,8 +247,8 @@ def test_spreads_are_those_of_all_samples_however_they_were_divided() -> None:
     totals = np.array([1.0, 0.0, 1.2, 1.0, 0.0, 0.0])
     assert whole["reward/total/std"] == pytest.approx(float(totals.std()))
     assert whole["reward/correctness/std"] == pytest.approx(0.5)
-    assert whole["reward/correctness/variance_share"] == pytest.approx(0.5 / 0.52)
-    assert whole["reward/format/variance_share"] == pytest.approx(0.02 / 0.52)
+    assert whole["reward/correctness/variance_fraction"] == pytest.approx(0.5 / 0.52)
+    assert whole["reward/format/variance_fraction"] == pytest.approx(0.02 / 0.52)
     assert not any("square_mean" in name or "_within" in name.removesuffix("std_within_group") for name in whole)
 
 
@@ -257,7 +257,7 @@ def test_equal_rewards_have_no_spread_and_no_shares() -> None:
     sampled = collect(fake_sampler(config, lambda position: [(1.0, 0.7)] * 2), 1, 0, frozenset(), World())  # noqa: ARG005
     values = over_ranks([rollout_metrics(sampled, config)], NOTHING, World())
     assert values["reward/total/std"] == 0
-    assert not any("variance_share" in name for name in values)
+    assert not any("variance_fraction" in name for name in values)
 
 
 def test_advantages_are_measured_before_and_after_their_scale() -> None:

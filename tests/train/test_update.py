@@ -543,7 +543,7 @@ def test_the_gradient_is_clipped_to_its_norm() -> None:
     accumulate_gradient(policy, groups, count_step(groups, World()), config_of(10_000))
     metrics = optimizer_step(policy, optimizer, norm / 4, World())
     assert metrics["optimizer/grad_norm"].value == pytest.approx(norm, rel=1e-5)
-    assert metrics["optimizer/grad_clipped"].value == 1
+    assert metrics["optimizer/grad_clipped_fraction"].value == 1
     moved = {name: before - weight for (name, weight), before in zip(
         policy.model.named_parameters(), model.parameters(), strict=True)}  # fmt: skip
     quarter = {name: gradient / 4 for name, gradient in expected.items()}
@@ -567,7 +567,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(poison: float) -> None:
     gradient[0, 0] = poison
     metrics = optimizer_step(policy, optimizer, 1.0, World())
 
-    assert metrics["optimizer/skipped_share"] == Metric(1.0, "mean")
+    assert metrics["optimizer/skipped_fraction"] == Metric(1.0, "mean")
     merged = merge_metrics([metrics])
     assert "optimizer/grad_norm" not in merged
     assert all(torch.equal(weight, weights[name]) for name, weight in policy.model.state_dict().items())
@@ -587,7 +587,7 @@ def test_a_skipped_update_is_counted_and_the_next_one_is_not_touched_by_it() -> 
         optimizer = torch.optim.SGD(one.model.parameters(), lr=0.1)
         measured = [update(one, None, optimizer, part, 1, config_of(40), World()).metrics for part in several]
         if one is policy:
-            assert [float(metrics["optimizer/skipped_share"].value) for metrics in measured] == [1.0, 0.0]
+            assert [float(metrics["optimizer/skipped_fraction"].value) for metrics in measured] == [1.0, 0.0]
     for name, weight in policy.model.state_dict().items():
         assert torch.equal(weight, untouched.model.state_dict()[name])
 

@@ -114,14 +114,17 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
         terms["drift_loss"] = (weights_N * drift_N).sum()
     loss = torch.stack(list(terms.values())).sum()
 
-    metrics |= {name: Metric(term.detach(), "sum") for name, term in {"loss": loss, **terms}.items()}
+    metrics["policy/loss"] = Metric(loss.detach(), "sum")
+    # A single term is the loss.
+    for name, term in terms.items() if len(terms) > 1 else ():
+        metrics[f"policy/{name}"] = Metric(term.detach(), "sum")
     metrics |= clip_metrics(measure, surrogate.low_N, surrogate.high_N, advantages_N)
     token_log_ratio_N = (new_N - old_N).detach()
     # With ratio `none` the objective's own ratio is 1 by construction; what the policy did since shows per token.
     shown_N = clamp_log_ratio(token_log_ratio_N) if isinstance(objective.ratio, NoRatio) else log_ratio_N.detach()
     metrics |= ratio_metrics(measure, shown_N, token_log_ratio_N)
     if inputs.entropy_N is not None:
-        metrics["entropy"] = measure.mean(inputs.entropy_N)
+        metrics["policy/entropy"] = measure.mean(inputs.entropy_N)
     if inputs.ref_logps_N is not None:
         metrics |= reference_metrics(measure, new_N, inputs.ref_logps_N)
     return LossOutputs(loss, metrics)
@@ -141,9 +144,9 @@ def _policy_factor(
         weight_N = correction.weights(old_N, inputs.sampler_logps_N, lengths_E)
         limited_N = correction.limited(weight_N)
         factor_N = factor_N * limited_N
-        metrics |= engine_metrics(measure, old_N, inputs.sampler_logps_N, weight_N)
+        metrics |= engine_metrics(measure, weight_N)
         if isinstance(correction, EngineCorrection):
-            metrics["engine_weight_limited_fraction"] = measure.mean(limited_N != weight_N)
+            metrics["engine/weight_limited_fraction"] = measure.mean(limited_N != weight_N)
     if isinstance(mask, SequenceMask):
         behaviour_N = old_N
         if mask.reference == "sampler":
@@ -152,7 +155,7 @@ def _policy_factor(
             episode_N
         ]
         factor_N = factor_N * kept_N
-        metrics["off_policy_masked_fraction"] = measure.mean(~kept_N)
+        metrics["policy/off_policy_masked_fraction"] = measure.mean(~kept_N)
     if inputs.policy_mask_N is not None:
         factor_N = factor_N * inputs.policy_mask_N
     return factor_N, metrics

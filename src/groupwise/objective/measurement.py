@@ -41,26 +41,26 @@ class TokenMeasure:
 def ratio_metrics(measure: TokenMeasure, log_ratio_N: Tensor, token_log_ratio_N: Tensor) -> dict[str, Metric]:
     """The policy ratio at the objective's level, and KL(π_old ‖ π_new) from tokens by two estimates.
 
-    `kl_old_k1` is mean(log π_old - log π_new), `kl_old_k3` mean(r - 1 - log r): unbiased both, the second never
+    `approx_kl_k1` is mean(log π_old - log π_new), `approx_kl_k3` mean(r - 1 - log r): both unbiased, the second never
     negative.
     """
     ratio_N = log_ratio_N.exp()
     return {
-        "ratio_mean": measure.mean(ratio_N),
-        "ratio_min": measure.min(ratio_N),
-        "ratio_max": measure.max(ratio_N),
-        "kl_old_k1": measure.mean(-token_log_ratio_N),
-        "kl_old_k3": measure.mean(K3().estimate(-token_log_ratio_N)),
+        "policy/ratio_mean": measure.mean(ratio_N),
+        "policy/ratio_min": measure.min(ratio_N),
+        "policy/ratio_max": measure.max(ratio_N),
+        "policy/approx_kl_k1": measure.mean(-token_log_ratio_N),
+        "policy/approx_kl_k3": measure.mean(K3().estimate(-token_log_ratio_N)),
     }
 
 
 def clip_metrics(measure: TokenMeasure, low_N: Tensor, high_N: Tensor, advantages_N: Tensor) -> dict[str, Metric]:
-    """Share of trained tokens at which a bound took effect, by bound and by sign of the advantage.
+    """Fraction of trained tokens at which a bound took effect, by bound and by sign of the advantage.
 
-    Not the share whose ratio is outside of the bounds: PPO's lower bound does nothing to a good token.
+    Not the fraction whose ratio is outside of the bounds: PPO's lower bound does nothing to a good token.
     """
     return {
-        f"clip_fraction_{bound}_{sign}": measure.mean(bound_N & sign_N)
+        f"policy/clip_fraction_{bound}_{sign}": measure.mean(bound_N & sign_N)
         for bound, bound_N in (("low", low_N), ("high", high_N))
         for sign, sign_N in (("positive", advantages_N > 0), ("negative", advantages_N < 0))
     }
@@ -70,27 +70,19 @@ def reference_metrics(measure: TokenMeasure, new_logps_N: Tensor, ref_logps_N: T
     """KL(π_new ‖ π_ref) by two estimates, in nats per token and not weighted by any coefficient."""
     delta_N = new_logps_N.detach() - ref_logps_N
     return {
-        "kl_ref_k1": measure.mean(delta_N),
-        "kl_ref_k3": measure.mean(K3().estimate(delta_N)),
+        "policy/kl_ref_k1": measure.mean(delta_N),
+        "policy/kl_ref_k3": measure.mean(K3().estimate(delta_N)),
     }
 
 
-def engine_metrics(
-    measure: TokenMeasure, old_logps_N: Tensor, sampler_logps_N: Tensor, weights_N: Tensor
-) -> dict[str, Metric]:
-    """How far engine and trainer are apart on the same weights.
-
-    `engine_gap` is |log π_old - log π_sampler| in nats. The two means of the weights make the effective sample size
-    after they are merged: `correction.effective_sample_fraction`.
+def engine_metrics(measure: TokenMeasure, weights_N: Tensor) -> dict[str, Metric]:
+    """Engine weights; after the merge their two means give the effective sample size, `engine/ess`.
 
     Args:
         weights_N: engine weights before any limit, at the level of the correction.
     """
-    gap_N = (old_logps_N - sampler_logps_N).abs()
     return {
-        "engine_gap_mean": measure.mean(gap_N),
-        "engine_gap_max": measure.max(gap_N),
-        "engine_weight_mean": measure.mean(weights_N),
-        "engine_weight_square_mean": measure.mean(weights_N.double().square()),
-        "engine_weight_max": measure.max(weights_N),
+        "engine/weight_mean": measure.mean(weights_N),
+        "engine/weight_square_mean": measure.mean(weights_N.double().square()),
+        "engine/weight_max": measure.max(weights_N),
     }

@@ -136,13 +136,14 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
         ("entropy", show("policy/entropy", "{:.3f}")),
         (
             "no signal",
-            f"{show('groups/no_signal', '{:.0f} %', 100)} "
+            f"{show('groups/zero_std', '{:.0f} %', 100)} "
             f"({show('groups/all_right', '{:.0f}', 100)} right, {show('groups/all_wrong', '{:.0f}', 100)} wrong)",
         ),
         ("accepted", show("groups/accept_rate", "{:.0f} %", 100)),
         (
             "tokens",
-            f"{show('completion/tokens', '{:.1f}')} (truncated {show('completion/truncated', '{:.1f} %', 100)})",
+            f"{show('completion/tokens', '{:.1f}')} "
+            f"(truncated {show('completion/truncated_fraction', '{:.1f} %', 100)})",
         ),
         ("speed", show("time/tokens_per_second", "{:.0f} tok/s")),
     ]

@@ -10,19 +10,19 @@ from groupwise.evaluate.measure import UnmeasuredError, measure_all
 from groupwise.grading.graded_group import GradingError
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
-from groupwise.objective.corrections.correction import effective_sample_fraction
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.problem import Problem
 from groupwise.rollout.engine import RolloutEngine
 from groupwise.track.clock import Clock
 from groupwise.track.console import Reporter
+from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
 from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.ranks import World
-from groupwise.train.rollout_metrics import rollout_metrics, with_spreads
+from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.schedule import lr_factor
 from groupwise.train.update import Updated, update
 
@@ -121,18 +121,10 @@ def over_ranks(parts: list[dict[str, Metric]], updated: Updated, world: World) -
         own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
         ranks = world.gather(own)
         merged = merge_metrics([{name: Metric(*triple) for name, triple in rank.items()} for rank in ranks])
-    values = with_spreads({name: float(metric.value) for name, metric in merged.items()})
-    values["tokens/sampled"] = values.get("tokens/sampled", 0.0)
     ratios = updated.log_ratios
     if world.size > 1:
         ratios = np.concatenate([np.asarray(part, dtype=np.float32) for part in world.gather(ratios.tolist())])
-    if ratios.size:
-        low, median, high = np.exp(np.quantile(ratios.astype(np.float64), (0.01, 0.5, 0.99)))
-        values |= {"policy/ratio_p01": float(low), "policy/ratio_p50": float(median), "policy/ratio_p99": float(high)}
-    if "policy/engine_weight_square_mean" in values:
-        mean, square_mean = values["policy/engine_weight_mean"], values["policy/engine_weight_square_mean"]
-        values["engine/effective_sample_share"] = effective_sample_fraction(mean, square_mean)
-    return dict(sorted(values.items()))
+    return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: ratios})
 
 
 def advance(

@@ -18,7 +18,7 @@ Ragged = Sequence[NDArray[np.float64]]
 
 
 def accept_rate(groups: Sequence[GradedGroup], what: str) -> Metric:
-    """Share of the sampled groups that pass the filter, also of those that the step had no more room for."""
+    """Fraction of the sampled groups that pass the filter, also of those that the step had no more room for."""
     passed = sum(passes_filter(group, what) for group in groups)
     return Metric(passed / max(len(groups), 1), "mean", len(groups))
 
@@ -62,7 +62,7 @@ def grading_metrics(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
     if groups:
         metrics["grading/dropped_samples"] = Metric(float(sum(group.dropped_G.sum() for group in groups)), "sum")
     for status in ("undecided", "timeout") if verdicts else ():
-        metrics[f"grading/{status}"] = Metric(verdicts.count(status) / len(verdicts), "mean", len(verdicts))
+        metrics[f"grading/{status}_fraction"] = Metric(verdicts.count(status) / len(verdicts), "mean", len(verdicts))
     return metrics
 
 
@@ -83,35 +83,15 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
         paid_P = [payments_GK[:, k] for payments_GK in payments_P]
         metrics[f"reward/{name}/covariance_within"] = _covariance_within(paid_P, totals_P)
     metrics["reward/total/variance_within"] = _covariance_within(totals_P, totals_P)
-    shares = {
+    fractions = {
         "groups/all_right": [bool(group.kept_right.all()) for group in groups],
         "groups/all_wrong": [not group.kept_right.any() for group in groups],
         # Before the filter, and of the total: what could not move the policy whatever the filter names.
-        "groups/no_signal": [bool(totals_G.max() == totals_G.min()) for totals_G in totals_P],
+        "groups/zero_std": [bool(totals_G.max() == totals_G.min()) for totals_G in totals_P],
     }
-    for name, flags_P in shares.items():
+    for name, flags_P in fractions.items():
         metrics[name] = Metric(sum(flags_P) / len(groups), "mean", len(groups))
     return metrics
-
-
-def with_spreads(values: dict[str, float]) -> dict[str, float]:
-    """The merged measurements with what cannot be merged itself: deviations, and shares of the variance within groups.
-
-    A component's share is its covariance with the total over the variance of the total; all shares add up to 1.
-    """
-    finished: dict[str, float] = {}
-    for name, value in values.items():
-        if "/square_mean" in name:
-            variance = value - values.get(name.replace("square_mean", "mean"), 0.0) ** 2
-            # What is left of equal numbers is rounding.
-            finished[name.replace("square_mean", "std")] = math.sqrt(variance) if variance > 1e-14 * value else 0.0
-        elif name.endswith("/covariance_within"):
-            prefix = name[: name.index("reward/")]
-            if (total := values[f"{prefix}reward/total/variance_within"]) > 0:
-                finished[name.replace("covariance_within", "variance_share")] = value / total
-        elif not name.endswith("/variance_within"):
-            finished[name] = value
-    return finished
 
 
 def _covariance_within(payments_P: Ragged, totals_P: Ragged) -> Metric:
@@ -125,8 +105,8 @@ def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
     correctness = group.names_K.index(CORRECTNESS)
     return {
         "tokens": [float(len(completion.ids)) for completion in group.completions],
-        "truncated": [float(completion.finish_reason == "length") for completion in group.completions],
-        "no_answer": [float(row[correctness].status == "no_answer") for row in group.scores_GK],
+        "truncated_fraction": [float(completion.finish_reason == "length") for completion in group.completions],
+        "no_answer_fraction": [float(row[correctness].status == "no_answer") for row in group.scores_GK],
     }
 
 

@@ -100,10 +100,9 @@ def accumulate_gradient(
         tokens_B = torch.tensor([group_tokens[id(s)] for g in part for s in g.sequences], device=policy.device)
         outputs = policy_loss(objective, loss_inputs(micro, scores, tokens_B, totals, config, entropy_coefficient))
         outputs.loss.backward()
-        own = {f"policy/{name}": metric for name, metric in outputs.metrics.items()}
         log_ratios = (scores.logps_N.detach() - micro.old_logps_N).cpu().numpy()
         by_domain = domain_metrics(part, scores, micro) if config.domains else {}
-        measured.append(Updated({**own, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
+        measured.append(Updated({**outputs.metrics, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
     return measured
 
 
@@ -162,8 +161,8 @@ def optimizer_step(
     optimizer.zero_grad(set_to_none=True)
     return {
         "optimizer/grad_norm": Metric(norm, "mean", float(finite)),
-        "optimizer/grad_clipped": Metric(float(norm > max_grad_norm), "mean", float(finite)),
-        "optimizer/skipped_share": Metric(float(not finite), "mean"),
+        "optimizer/grad_clipped_fraction": Metric(float(norm > max_grad_norm), "mean", float(finite)),
+        "optimizer/skipped_fraction": Metric(float(not finite), "mean"),
     }
 
 
@@ -242,14 +241,13 @@ def domain_metrics(groups: Sequence[TrainGroup], scores: Scores, micro: MicroBat
         measure = TokenMeasure(own_B.repeat_interleave(micro.packed.lengths_B))
         values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
         if micro.ref_logps_N is not None and domain in penalised:
-            references = reference_metrics(measure, scores.logps_N, micro.ref_logps_N)
-            values |= {f"policy/{name}": metric for name, metric in references.items()}
+            values |= reference_metrics(measure, scores.logps_N, micro.ref_logps_N)
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
     return metrics
 
 
 def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:
-    return {name: metric for name, metric in metrics.items() if not name.startswith("engine/")}
+    return {name: metric for name, metric in metrics.items() if not name.startswith("engine/logp_gap")}
 
 
 def _per_update(metric: Metric, updates: int) -> Metric:

@@ -1,0 +1,111 @@
+"""The registry: what a run writes is declared, what is declared is written, and the page is made from it."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from groupwise.track.console import ConsoleReporter
+from groupwise.track.metrics import LOG_RATIOS_N, METRICS, declared, finished
+from groupwise.track.metrics_page import page
+from groupwise.train.run import compose_and_start
+from tests.support.commands import SMALL
+
+# Together these write every metric there is.
+EVERYTHING = (
+    (),
+    (
+        "problems.eval_every_steps=1",
+        "entropy.bonus={type: fixed, coefficient: 0.01}",
+        "kl.coefficient=0.1",
+        "domains.math.kl_coefficient=0.2",
+    ),
+    (
+        "model.compute_dtype=bfloat16",
+        "objective.old_logps=trainer",
+        "engine_correction={type: tis, cap: 1.001}",
+        "off_policy_mask=sequence",
+        "entropy.covariance=kl_cov",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in metrics.jsonl of runs of two steps, domains as in the registry."""
+    torch.set_num_threads(1)
+    names: set[str] = set()
+    for number, options in enumerate(EVERYTHING):
+        folder = tmp_path_factory.mktemp("metrics") / str(number)
+        arguments = [*SMALL, "run.steps=2", "problems.eval_problems=4", *options, f"run.output={folder}"]
+        assert compose_and_start(arguments, False, ConsoleReporter(Console(file=io.StringIO()))) is not None
+        names |= {name for line in (folder / "metrics.jsonl").open() for name in json.loads(line)}
+    return names
+
+
+def test_what_a_run_writes_is_declared(written: set[str]) -> None:
+    assert sorted(name for name in written if declared(name) is None) == []
+    assert any(name.startswith("domain/math/policy/") for name in written)
+
+
+def test_what_is_declared_is_written(written: set[str]) -> None:
+    found = {metric.name for name in written if (metric := declared(name))}
+    assert [metric.name for metric in METRICS if metric.name not in found] == []
+
+
+def test_the_page_is_made_from_the_registry() -> None:
+    assert Path("docs/metrics.md").read_text(encoding="utf-8") == page()
+
+
+def test_names_and_domains() -> None:
+    found = declared("domain/a/b/reward/mine/std")
+    assert found is not None
+    assert found.name == "reward/{component}/std"
+    assert declared("reward/mine/square_mean") is None
+    assert declared("domain/math/optimizer/lr") is None
+
+
+def test_derived_metrics() -> None:
+    ratios_N = np.linspace(0.5, 1.5, 201)
+    measured = {
+        "reward/total/mean": 0.5,
+        "reward/total/square_mean": 0.5,
+        "reward/total/variance_within": 0.2,
+        "reward/mine/covariance_within": 0.05,
+        "domain/math/reward/total/variance_within": 0.0,
+        "domain/math/reward/mine/covariance_within": 0.0,
+        "advantage/square_mean_before_scaling": 0.09,
+        "engine/weight_mean": 0.5,
+        "engine/weight_square_mean": 1.0,
+        LOG_RATIOS_N: np.log(ratios_N).astype(np.float32),
+    }
+    expected = {
+        "advantage/std_before_scaling": 0.3,
+        "engine/ess": 0.25,
+        "engine/weight_mean": 0.5,
+        "policy/ratio_p01": 0.51,
+        "policy/ratio_p50": 1.0,
+        "policy/ratio_p99": 1.49,
+        "reward/mine/variance_fraction": 0.25,
+        "reward/total/mean": 0.5,
+        "reward/total/std": 0.5,
+    }
+    values = finished(measured)
+    assert list(values) == list(expected)
+    assert values == pytest.approx(expected, rel=1e-4)
+
+
+def test_equal_numbers_have_no_spread_and_no_tokens_no_quantile() -> None:
+    third = 1 / 3
+    values = finished(
+        {"advantage/mean": third, "advantage/square_mean": third**2 * (1 + 1e-15), LOG_RATIOS_N: ratios(0)}
+    )
+    assert values == {"advantage/mean": third, "advantage/std": 0.0}
+
+
+def ratios(tokens: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.zeros(tokens, dtype=np.float32)
