@@ -122,7 +122,6 @@ def test_an_unknown_command_or_option(run: Run) -> None:
         (["config", "demo"], 1.0),
         (["config", "--keys"], 1.0),
         (["recipes"], 1.0),
-        (["explain", "demo"], 2.0),
         (["import", "trl", "trl.yaml"], 1.0),
         (["explain", "demo"], 2.0),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from groupwise.objective.reduction import StepTotals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from transformers import PreTrainedModel
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import frozen_copy
+from groupwise.model.score import scoring_of
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.objective.reduction import StepTotals
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step, cut, to_micro_batch
@@ -31,7 +32,6 @@ from groupwise.train.update import (
     accumulate_gradient,
     minibatches,
     optimizer_step,
-    scoring_of,
     update,
 )
 from tests.support.tiny import (

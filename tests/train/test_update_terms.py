@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from groupwise.config import EntropyOptions, TrainConfig
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import fingerprint_weights, frozen_copy, refresh
+from groupwise.model.score import scoring_of
 from groupwise.objective.metric import merge_metrics
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
@@ -21,7 +22,7 @@ from groupwise.train.loop import next_entropy_coefficient
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.ranks import World
 from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
-from groupwise.train.update import accumulate_gradient, scoring_of, update
+from groupwise.train.update import accumulate_gradient, update
 from tests.support.tiny import arithmetic_prompts, build, gradients, plain_scores, policy_of, relative_difference
 from tests.train.test_update import TEMPERATURE, config_with, sequences_of, train_groups
 

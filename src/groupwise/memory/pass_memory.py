@@ -18,9 +18,8 @@ from groupwise.memory.live_bytes import LiveBytes
 from groupwise.memory.truncated_model import head_alone, truncated
 from groupwise.model.load import Policy
 from groupwise.model.packing import SequenceGroup, pack
-from groupwise.model.score import SamplingMask, backend_of, score
+from groupwise.model.score import SamplingMask, backend_of, score, scoring_of
 from groupwise.objective.entropy.bonus import NoBonus
-from groupwise.train.update import scoring_of
 
 # Where the logits are divided, one part after another takes no more than two.
 HEAD_PARTS = 2

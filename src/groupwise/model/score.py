@@ -1,5 +1,6 @@
 """Log-probabilities and entropies of sampled tokens under the policy."""
 
+from groupwise.config import TrainConfig
 from groupwise.model.backends.packed import Packed
 from groupwise.model.backends.packed_cpu.layers import PackedCpu
 from groupwise.model.backends.protocol import Backend, SamplingMask, Scores, Scoring
@@ -7,7 +8,19 @@ from groupwise.model.backends.supported import is_supported
 from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
 
-__all__ = ["SamplingMask", "Scores", "Scoring", "backend_of", "score"]
+__all__ = ["SamplingMask", "Scores", "Scoring", "backend_of", "score", "scoring_of"]
+
+
+def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
+    """How every policy of this run scores tokens."""
+    batch = config.batch
+    return Scoring(
+        temperature=config.sampling.temperature,
+        chunk_tokens=batch.logits_chunk_tokens,
+        entropy_gradient=entropy_gradient,
+        checkpoint_layers=batch.activation_checkpointing,
+        in_place=True,
+    )
 
 
 def backend_of(policy: Policy) -> Backend:

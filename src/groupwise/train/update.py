@@ -10,7 +10,7 @@ from torch import Tensor
 
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
-from groupwise.model.score import Scores, Scoring, score
+from groupwise.model.score import Scores, score, scoring_of
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
@@ -36,18 +36,6 @@ def objective_of(config: TrainConfig) -> Objective:
     options, kl = config.objective, config.kl
     correction, mask = config.engine_correction, config.off_policy_mask
     return Objective(options.ratio, options.surrogate, correction, mask, kl.estimator, kl.importance)
-
-
-def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
-    """How every policy of this run scores tokens."""
-    batch = config.batch
-    return Scoring(
-        temperature=config.sampling.temperature,
-        chunk_tokens=batch.logits_chunk_tokens,
-        entropy_gradient=entropy_gradient,
-        checkpoint_layers=batch.activation_checkpointing,
-        in_place=True,
-    )
 
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:

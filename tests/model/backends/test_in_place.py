@@ -11,8 +11,7 @@ from groupwise.config import TrainConfig
 from groupwise.model.backends.in_place import embedded, takes_in_place
 from groupwise.model.load import Policy
 from groupwise.model.packing import pack
-from groupwise.model.score import Scoring, score
-from groupwise.train.update import scoring_of
+from groupwise.model.score import Scoring, score, scoring_of
 from tests.support.tiny import build, gradients, policy_of, ragged_groups, relative_difference
 
 CPU = torch.device("cpu")
