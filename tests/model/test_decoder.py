@@ -15,7 +15,7 @@ from groupwise.model.backends.supported import is_supported
 from groupwise.model.cache import KVCache
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from tests.rollout.test_engine import recorded, requests, sampling, scored
+from tests.support.sampling import recorded, requests, sampling, scored
 from tests.support.tiny import VOCABULARY, build, policy_of, random_ids
 
 ROTARY = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32}

@@ -1,75 +1,35 @@
 """The in-process engine: what it samples, what it records, and what it spends."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from groupwise.completion import Completion
 from groupwise.model.load import Policy, load_policy
-from groupwise.model.packing import Ids, SequenceGroup, pack
+from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import SamplingMask, Scoring, score
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
 from groupwise.rollout.sampling import derive_seed, draw, uniforms
+from tests.support.sampling import PROMPTS, STOPS, recorded, requests, sampling, scored
 from tests.support.tiny import (
     ARCHITECTURES,
     VOCABULARY,
     arithmetic_prompts,
     build,
     floats,
-    packed_scores,
     plain_logits,
     policy_of,
-    random_ids,
 )
-
-PROMPTS = [random_ids(np.random.default_rng(11), length) for length in (9, 1, 20, 4)]
-STOPS = (1, 2, 3, 4)
-
-
-def sampling(
-    temperature: float = 1.0,
-    max_new_tokens: int = 24,
-    stop_ids: tuple[int, ...] = STOPS,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    record_kept: bool = False,
-) -> SamplingParams:
-    return SamplingParams(temperature, max_new_tokens, stop_ids, top_k, top_p, min_p, record_kept)
-
-
-def requests(sizes: Sequence[int] = (5, 3, 1, 6), prompts: Sequence[Ids] = PROMPTS) -> list[SampleRequest]:
-    return [
-        SampleRequest(prompt, tuple(derive_seed(3, "test", index, g) for g in range(size)))
-        for index, (prompt, size) in enumerate(zip(prompts, sizes, strict=True))
-    ]
 
 
 def engine_of(model: PreTrainedModel, batch_sequences: int = 256, max_context_tokens: int = 128) -> InProcessEngine:
     return InProcessEngine(policy_of(model, STOPS, max_context_tokens), batch_sequences)
-
-
-def scored(
-    policy: Policy, asked: Sequence[SampleRequest], answers: list[list[Completion]], temperature: float
-) -> Tensor:
-    groups = [
-        SequenceGroup(request.prompt_ids, tuple(completion.ids for completion in group))
-        for request, group in zip(asked, answers, strict=True)
-    ]
-    with torch.no_grad():
-        return packed_scores(policy, groups, temperature)[0]
-
-
-def recorded(answers: list[list[Completion]]) -> Tensor:
-    return torch.from_numpy(np.concatenate([completion.logps for group in answers for completion in group]))
 
 
 def assert_same(actual: Completion, expected: Completion) -> None:
