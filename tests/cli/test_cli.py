@@ -123,7 +123,6 @@ def test_an_unknown_command_or_option(run: Run) -> None:
         (["config", "--keys"], 1.0),
         (["recipes"], 1.0),
         (["import", "trl", "trl.yaml"], 1.0),
-        (["explain", "demo"], 2.0),
     ],
 )
 def test_commands_without_a_model_answer_at_once_and_without_torch(

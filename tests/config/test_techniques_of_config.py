@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from groupwise.config.describe import all_keys, describe_options, key_lines
-from groupwise.config.merge import differences, merged, without_empty
+from groupwise.config.merge import differences, merged
 from groupwise.config.messages import explain
 from groupwise.config.schema import locate
 from groupwise.options import NonNegativeFloat, Options, PositiveFloat
@@ -78,7 +78,7 @@ class Config(Options):
 def read(*trees: dict[str, Any]) -> Config:
     whole: dict[str, Any] = {}
     for tree in trees:
-        whole = merged(Config, whole, without_empty(Config, tree))
+        whole = merged(Config, whole, tree)
     return Config.model_validate(whole)
 
 

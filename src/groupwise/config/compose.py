@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.describe import all_keys
-from groupwise.config.merge import merged, without_empty
+from groupwise.config.merge import merged
 from groupwise.config.messages import dotted, explain
 from groupwise.config.renamed import renamed
 from groupwise.config.schema import Path as KeyPath
@@ -84,7 +84,7 @@ def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contrad
         except YamlError as error:
             errors += error.messages
             continue
-        tree = merged(model_class, whole.tree, without_empty(model_class, document.tree))
+        tree = merged(model_class, whole.tree, document.tree)
         places = {**whole.positions, **document.positions}
         whole = Document(tree, {path: place for path, place in places.items() if _holds(tree, path)})
     sources_are_read = not errors

@@ -3,35 +3,36 @@
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from groupwise.config.schema import as_named_sections, as_section, as_techniques
 
-Tree = dict[str, Any]
-
 
 def merged(owner: type[BaseModel] | None, earlier: Any, later: Any) -> Any:
-    """`later` over `earlier`, both the options of a section (`owner`; None for an unknown one)."""
-    if not (isinstance(earlier, dict) and isinstance(later, dict)):
+    """`later` over `earlier`, both the options of a section (`owner`; None for an unknown one).
+
+    A section or technique without a value, the heading above comments alone, changes nothing.
+    """
+    if not isinstance(later, dict):
         return later
-    whole = dict(earlier)
+    whole = dict(earlier) if isinstance(earlier, dict) else {}
     for name, value in later.items():
         info = owner.model_fields.get(name) if owner else None
-        whole[name] = _merged_value(info, earlier[name], value) if name in earlier else value
+        annotation, before = info.annotation if info else None, whole.get(name)
+        section, entry, techniques = as_section(annotation), as_named_sections(annotation), as_techniques(annotation)
+        if value is None and (section or entry or techniques):
+            continue
+        if info and techniques:
+            whole[name] = _merged_technique(info.default.type, before, value)
+        elif section or (info is None and isinstance(before, dict)):
+            whole[name] = merged(section, before, value)
+        elif entry and isinstance(value, dict):
+            entries = before if isinstance(before, dict) else {}
+            stated = {its: {} if of is None else of for its, of in value.items()}
+            whole[name] = {**entries, **{its: merged(entry, entries.get(its), of) for its, of in stated.items()}}
+        else:
+            # A mapping that is a value, as the shares of sources, is replaced.
+            whole[name] = value
     return whole
-
-
-def _merged_value(info: FieldInfo | None, earlier: Any, later: Any) -> Any:
-    annotation = info.annotation if info else None
-    section, entry = as_section(annotation), as_named_sections(annotation)
-    if info and as_techniques(annotation):
-        return _merged_technique(info.default.type, earlier, later)
-    if info is None or section:
-        return merged(section, earlier, later)
-    if entry and isinstance(earlier, dict) and isinstance(later, dict):
-        return {**earlier, **{name: merged(entry, earlier.get(name), value) for name, value in later.items()}}
-    # A mapping that is a value, as the shares of sources, is replaced.
-    return later
 
 
 def _merged_technique(default: str, earlier: Any, later: Any) -> Any:
@@ -49,26 +50,3 @@ def differences(base: Any, whole: Any) -> Any:
         return whole
     changed = {key: value for key, value in whole.items() if key not in base or base[key] != value}
     return {key: differences(base[key], value) if key in base else value for key, value in changed.items()}
-
-
-def without_empty(owner: type[BaseModel], tree: Tree) -> Tree:
-    """The tree without sections and techniques that have no value: a heading above comments alone changes nothing."""
-    kept = {}
-    for name, value in tree.items():
-        info = owner.model_fields.get(name)
-        annotation = info.annotation if info else None
-        section, entry = as_section(annotation), as_named_sections(annotation)
-        if value is None and (section or entry or as_techniques(annotation)):
-            continue
-        if section and isinstance(value, dict):
-            value = without_empty(section, value)
-        elif entry and isinstance(value, dict):
-            value = {its: _entry_without_empty(entry, of) for its, of in value.items()}
-        kept[name] = value
-    return kept
-
-
-def _entry_without_empty(entry: type[BaseModel], value: Any) -> Any:
-    if value is None:
-        return {}
-    return without_empty(entry, value) if isinstance(value, dict) else value

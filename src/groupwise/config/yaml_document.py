@@ -22,19 +22,14 @@ _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 100
 # ruamel.yaml also reads 1_000, 0x1F and dates. Longer integers stay text and are refused by their type: int() itself
 # raises beyond a few thousand digits.
-_SCALARS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
-    "null": (re.compile(r"null|Null|NULL|~|"), lambda _: None),
-    "bool": (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
-    "int": (re.compile(r"[-+]?[0-9]{1,300}"), int),
-    "float": (
-        re.compile(
-            r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"
-            r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-        ),
-        lambda text: float(text.replace(".", "") if text[-1].isalpha() else text),
-    ),
-    "str": (re.compile(r".*", re.DOTALL), str),
-}
+_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"null|Null|NULL|~|"), lambda _: None),
+    (re.compile(r"true|True|TRUE|false|False|FALSE"), lambda text: text.lower() == "true"),
+    (re.compile(r"[-+]?[0-9]{1,300}"), int),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda text: float(text.replace(".", ""))),
+    (re.compile(r".*", re.DOTALL), str),
+)
 # Text that YAML 1.1 and 1.2 both read as text when it is not quoted.
 _PLAIN = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)\Z)(?:[a-z/]|\.\.?/).*", re.IGNORECASE)
 
@@ -166,10 +161,11 @@ class _Reader:
     def _value(self, event: Any, path: Path) -> Any:
         if len(path) > _DEEPEST:
             raise YamlError([f"{self._place(event)}: nested too deeply"])
+        if event.tag not in (None, f"{_TAG}str"):
+            self._messages.append(f"{self._place(event)}: the tag {event.tag} is not supported")
         if isinstance(event, ScalarEvent):
-            return self._scalar(event)
-        if event.tag not in (None, f"{_TAG}map", f"{_TAG}seq"):
-            self._refuse_tag(event)
+            is_text = event.tag is not None or event.style is not None
+            return event.value if is_text else _plain_value(event.value)
         return self._mapping(path) if isinstance(event, MappingStartEvent) else self._list(path)
 
     def _children(self) -> Iterator[Event]:
@@ -202,22 +198,10 @@ class _Reader:
             values.setdefault(key, self._value(next(self._events), here))
         return values
 
-    def _scalar(self, event: Any) -> Any:
-        text = str(event.value)
-        if event.tag is not None:
-            # The text need not be what its tag says: `!!int x`.
-            kind = event.tag.removeprefix(_TAG)
-            if kind not in _SCALARS or not _SCALARS[kind][0].fullmatch(text):
-                self._refuse_tag(event)
-                return None
-        elif event.style is not None:
-            kind = "str"
-        else:
-            kind = next(name for name, (pattern, _) in _SCALARS.items() if pattern.fullmatch(text))
-        return _SCALARS[kind][1](text)
 
-    def _refuse_tag(self, event: Any) -> None:
-        self._messages.append(f"{self._place(event)}: the tag {event.tag} is not supported")
+def _plain_value(text: str) -> Any:
+    """The value of a scalar without quotes."""
+    return next(read(text) for pattern, read in _SCALARS if pattern.fullmatch(text))
 
 
 def _kind(value: Any) -> str:
