@@ -22,20 +22,20 @@ class Enough(Exception):  # noqa: N818
 
 
 class Watched(Silent):
-    """A reporter that keeps the time of each step and looks at the weights between two of them."""
+    """Keeps the time of each step and looks at the weights between two of them."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(Laps())
         self._progress = progress
         self.run: loop.Run | None = None
 
-    def step(self, line: dict[str, Any]) -> None:
+    def step(self, metrics: dict[str, Any]) -> None:
         """See `Silent`; what is done with the weights is not counted."""
-        super().step(line)
+        super().step(metrics)
         assert self.run is not None
         taken = self.steps[-1]
         weights = self.run.policy.model.named_parameters()
-        if self._progress.after_step(taken["wall"], taken["cpu"], line["reward/correctness/mean"], weights):
+        if self._progress.after_step(taken["wall"], taken["cpu"], metrics["reward/correctness/mean"], weights):
             raise Enough
         self.begin()
 

@@ -24,6 +24,7 @@ from groupwise.grading.grader import Grader, PendingGroup
 from groupwise.rollout import inprocess
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
 from groupwise.train import loop
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.setup import assemble, prepare
@@ -49,25 +50,19 @@ class Laps:
         setattr(self, name, tuple(b + e - s for b, e, s in zip(before, end, start, strict=True)))
 
 
-class Silent:
-    """A reporter that keeps nothing but the lines of the steps, each with the seconds of its parts."""
+class Silent(Tracker):
+    """Keeps nothing but the lines of the steps, each with the seconds of its parts."""
 
     def __init__(self, laps: Laps) -> None:
         self._laps = laps
         self.steps: list[dict[str, float]] = []
         self._start = now()
 
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def plan(self, *_: Any) -> None:
-        """Nothing."""
-
     def begin(self) -> None:
         """The first step begins."""
         self._start = now()
 
-    def step(self, line: dict[str, Any]) -> None:
+    def step(self, metrics: dict[str, Any]) -> None:
         """A step ends, and the next one begins."""
         end = now()
         wall, cpu = (e - s for e, s in zip(end, self._start, strict=True))
@@ -80,7 +75,8 @@ class Silent:
                 "sampling_cpu": laps.engine[1],
                 "training_wall": laps.update[0],
                 "training_cpu": laps.update[1],
-                "answer_tokens": float(line["tokens/sampled"]),
+                "answer_tokens": float(metrics["tokens/sampled"]),
+                "logp_gap_mean": metrics["engine/logp_gap_mean"],
             }
         )
         laps.engine = laps.update = (0.0, 0.0)
@@ -232,10 +228,9 @@ def main(options: dict[str, Any]) -> None:
         loop.train(run)
     finally:
         prepared.sampler.grader.close()
-    for step, (sampled, line) in enumerate(zip(silent.steps, folder.metrics.read_text().splitlines(), strict=True)):
+    for step, sampled in enumerate(silent.steps):
         own = prompts[step * work.prompts : (step + 1) * work.prompts]
         sampled["prompt_tokens"] = float(sum(map(len, own)))
-        sampled["logp_gap_mean"] = json.loads(line)["engine/logp_gap_mean"]
     write_record(
         options["result"],
         {

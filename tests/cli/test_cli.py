@@ -1,6 +1,5 @@
 """The commands: what they print, and that everything a user can get wrong ends in one clear message."""
 
-import io
 import json
 import re
 import subprocess
@@ -8,11 +7,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 from safetensors.torch import load_file, save_file
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
@@ -21,7 +18,6 @@ from groupwise.config.compose import list_recipes
 from groupwise.errors import DataError
 from groupwise.model import load
 from groupwise.model.load import load_policy, save_model
-from groupwise.track.console import ConsoleReporter, clock
 from tests.support.commands import SMALL, Outcome, bundled_copy, environment, groupwise, start, tree
 from tests.support.tiny import build
 
@@ -487,63 +483,6 @@ def test_samples_as_json_and_as_text(run: Run) -> None:
     assert all(answer["text"].splitlines()[0] in text for answer in answers)
     greedy = json.loads(run(*arguments, "--temperature", "0", "--json").out)
     assert greedy[0] == greedy[1] == greedy[2]
-
-
-LINE: dict[str, Any] = {
-    "step": 3,
-    "groups/admitted": 12.0,
-    "groups/sampled": 16.0,
-    "groups/accept_rate": 0.75,
-    "groups/zero_std": 0.25,
-    "groups/all_right": 0.1,
-    "groups/all_wrong": 0.15,
-    "reward/total/mean": 0.437,
-    "reward/total/std_within_group": 0.291,
-    "reward/correctness/mean": 0.381,
-    "reward/format/mean": 0.72,
-    "policy/entropy": 0.654,
-    "completion/tokens": 31.4,
-    "completion/truncated_fraction": 0.083,
-    "time/tokens_per_second": 5123.0,
-}
-READINGS = ("3/8", "eta", "0.437", "±0.291", "38.1 %", "0.654", "no signal 25 %", "75 %", "31.4", "8.3 %", "5123 tok/s")
-
-
-def test_the_panel_shows_all_readings() -> None:
-    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
-    reporter = ConsoleReporter(console)
-    reporter.begin("runs/x", 0, 8)
-    reporter.step(LINE)
-    reporter.end()
-    shown = " ".join(console.export_text().split())
-    for reading in (*READINGS, "groupwise train", "runs/x", "━"):
-        assert reading in shown, shown
-
-
-def test_plain_lines_show_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter = ConsoleReporter(Console(width=60))
-    reporter.begin("runs/x", 0, 8)
-    reporter.step(LINE)
-    reporter.step({**LINE, "step": 4})
-    reporter.end()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert "\x1b" not in "".join(lines)
-    for reading in READINGS:
-        assert reading in lines[0]
-
-
-def test_a_step_without_groups_can_be_shown() -> None:
-    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
-    reporter = ConsoleReporter(console)
-    reporter.begin("runs/x", 0, 8)
-    reporter.step({"step": 1, "groups/admitted": 0.0, "groups/sampled": 0.0})
-    reporter.end()
-    assert "step 1/8" in console.export_text()
-
-
-def test_times() -> None:
-    assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 7325)] == ["0:00", "1:00", "1:01", "1:00:00", "2:02:05"]
 
 
 def seconds_to_the_first_step(folder: Path, name: str) -> float:

@@ -12,7 +12,7 @@ from groupwise.config.checks import contradictions
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.report import describe_recipes
 from groupwise.explain.techniques import techniques_of
-from groupwise.track.console import ConsoleReporter
+from groupwise.track.console import ConsoleTracker
 from groupwise.train import run as main
 from tests.support.commands import groupwise
 
@@ -199,7 +199,7 @@ def test_a_recipe_trains(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         "problems.eval_problems": 0,
     }
     arguments = [name, "demo", *AT_DEMO_SIZE.get(name, []), *(f"{key}={value}" for key, value in sizes.items())]
-    assert main.compose_and_start(arguments, False, ConsoleReporter(Console(width=200))) is not None
+    assert main.compose_and_start(arguments, False, ConsoleTracker(Console(width=200))) is not None
     (line,) = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     metrics = json.loads(line)
     assert metrics["optimizer/updates"] == 4

@@ -27,7 +27,7 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.problem import Problem
 from groupwise.rollout import inprocess
-from groupwise.track.console import ConsoleReporter
+from groupwise.track.console import ConsoleTracker
 from groupwise.track.run_folder import RunFolder
 from groupwise.train import loop, setup, update
 from groupwise.train import run as main
@@ -221,7 +221,7 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
         patch.setattr(main, "measure_all", measured)
         patch.setattr(loop, "measure_all", measured)
         patch.setattr(inprocess, "KVCache", cache_of)
-        summary = main.compose_and_start(arguments, False, ConsoleReporter(Console(file=console, width=200)))
+        summary = main.compose_and_start(arguments, False, ConsoleTracker(Console(file=console, width=200)))
     assert summary is not None
     (run,) = seen["run"]
     run = replace(run, folder=RunFolder(folder / run.folder.path))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from groupwise.track.console import ConsoleReporter
+from groupwise.track.console import ConsoleTracker
 from groupwise.track.metrics import LOG_RATIOS_N, METRICS, declared, finished
 from groupwise.track.metrics_page import page
 from groupwise.train.run import compose_and_start
@@ -42,7 +42,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     for number, options in enumerate(EVERYTHING):
         folder = tmp_path_factory.mktemp("metrics") / str(number)
         arguments = [*SMALL, "run.steps=2", "problems.eval_problems=4", *options, f"run.output={folder}"]
-        assert compose_and_start(arguments, False, ConsoleReporter(Console(file=io.StringIO()))) is not None
+        assert compose_and_start(arguments, False, ConsoleTracker(Console(file=io.StringIO()))) is not None
         names |= {name for line in (folder / "metrics.jsonl").open() for name in json.loads(line)}
     return names
 

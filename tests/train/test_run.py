@@ -24,8 +24,8 @@ from groupwise.errors import DataError, UsageError
 from groupwise.model.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.track import files
-from groupwise.track.console import ConsoleReporter
-from groupwise.track.run_folder import SCHEMA_VERSION
+from groupwise.track.console import ConsoleTracker
+from groupwise.track.run_files import SCHEMA_VERSION
 from groupwise.train.run import compose_and_start, resume_run
 from tests.support.commands import SMALL, groupwise, start, tree
 
@@ -33,7 +33,7 @@ UNMEASURED = [*SMALL, "problems.eval_problems=0"]
 STEPS = 4
 
 
-class Quiet(ConsoleReporter):
+class Quiet(ConsoleTracker):
     """Keeps what it is told; `at_step` is called after each step."""
 
     def __init__(self, at_step: Callable[[int], None] | None = None) -> None:
@@ -44,10 +44,10 @@ class Quiet(ConsoleReporter):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def step(self, line: dict[str, Any]) -> None:
-        super().step(line)
+    def step(self, metrics: dict[str, Any]) -> None:
+        super().step(metrics)
         if self._at_step is not None:
-            self._at_step(line["step"])
+            self._at_step(metrics["step"])
 
 
 def train(output: Path, *more: str, options: list[str] = UNMEASURED, reporter: Quiet | None = None) -> Any:

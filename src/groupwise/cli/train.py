@@ -25,17 +25,18 @@ def train(
 
     from groupwise.config.compose import with_default_recipe
     from groupwise.errors import UsageError
-    from groupwise.track.console import ConsoleReporter
+    from groupwise.evaluate.tables import print_summary
+    from groupwise.track.console import ConsoleTracker
     from groupwise.train import run
 
     given = arguments or []
     if resume is not None and dry_run:
         raise UsageError("--dry-run plans a new run; it cannot be combined with --resume")
-    reporter = ConsoleReporter(Console(stderr=as_json))
+    screen = ConsoleTracker(Console(stderr=as_json))
     if resume is not None:
-        summary = run.resume_run(resume, given, reporter)
+        summary = run.resume_run(resume, given, screen)
     else:
-        summary = run.compose_and_start(with_default_recipe(given), dry_run, reporter)
+        summary = run.compose_and_start(with_default_recipe(given), dry_run, screen)
         if dry_run:
             return
     if summary is None:
@@ -43,4 +44,4 @@ def train(
     if as_json:
         print_json(summary)
     else:
-        run.print_summary(summary)
+        print_summary(summary)

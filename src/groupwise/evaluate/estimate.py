@@ -1,4 +1,4 @@
-"""Shares with their intervals, and pass@k."""
+"""Fractions with their intervals, and pass@k."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A share with its 95 % interval. n: problems that it was measured on."""
+    """A fraction with its 95 % interval. n: problems that it was measured on."""
 
     value: float
     low: float
@@ -20,8 +20,8 @@ class Estimate:
         return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
 
 
-def estimate_share(share_per_problem: Sequence[float]) -> Estimate:
-    """The mean over problems of a share in [0, 1].
+def estimate_fraction(fraction_per_problem: Sequence[float]) -> Estimate:
+    """The mean over problems of a fraction in [0, 1].
 
     Samples of one problem are not independent, so that the problem is the unit: the variance between problems gives
     the effective number of independent trials, and Wilson's interval (1927) for that many stays inside [0, 1]. With
@@ -30,11 +30,11 @@ def estimate_share(share_per_problem: Sequence[float]) -> Estimate:
     Raises:
         ValueError: without problems.
     """
-    n = len(share_per_problem)
+    n = len(fraction_per_problem)
     if n == 0:
-        raise ValueError("a share of no problems is not defined")
-    mean = math.fsum(share_per_problem) / n
-    between = math.fsum((share - mean) ** 2 for share in share_per_problem) / n
+        raise ValueError("a fraction of no problems is not defined")
+    mean = math.fsum(fraction_per_problem) / n
+    between = math.fsum((fraction - mean) ** 2 for fraction in fraction_per_problem) / n
     trials = n * mean * (1 - mean) / between if between > 0 else n
     centre = (mean + Z95**2 / (2 * trials)) / (1 + Z95**2 / trials)
     half = Z95 / (1 + Z95**2 / trials) * math.sqrt(mean * (1 - mean) / trials + Z95**2 / (4 * trials**2))

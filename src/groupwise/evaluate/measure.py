@@ -6,7 +6,7 @@ from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.errors import DataError
-from groupwise.evaluate.estimate import Estimate, estimate_share, pass_at_k
+from groupwise.evaluate.estimate import Estimate, estimate_fraction, pass_at_k
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
 from groupwise.grading.reward_options import CORRECTNESS, FORMAT
@@ -23,10 +23,10 @@ class UnmeasuredError(DataError):
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one way of answering achieves.
+    """Results for one decoding mode.
 
-    accuracy: share of right answers (pass@1). pass_at: k to pass@k, for every power of two up to the samples.
-    format_rate: share that earns the format reward. thinks: share that uses the reasoning tags at all.
+    accuracy: fraction of right answers (pass@1). pass_at: k to pass@k, for every power of two up to the samples.
+    format_rate: fraction that earns the format reward. thinks: fraction that uses the reasoning tags at all.
     accuracy_by_domain: where the problems are of several.
     """
 
@@ -92,21 +92,21 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
     ks = [2**i for i in range(1, samples.bit_length()) if 2**i <= samples]
     tokens = [len(completion.ids) for group in groups for completion in group.completions]
 
-    def share(flags_PG: list[list[bool]]) -> Estimate:
-        return estimate_share([sum(flags) / len(flags) for flags in flags_PG])
+    def fraction(flags_PG: list[list[bool]]) -> Estimate:
+        return estimate_fraction([sum(flags) / len(flags) for flags in flags_PG])
 
     return Measurement(
         samples_per_prompt=samples,
         temperature=temperature,
-        accuracy=estimate_share([right / samples for right in right_P]),
-        pass_at={k: estimate_share([pass_at_k(samples, right, k) for right in right_P]) for k in ks},
-        format_rate=share([[bool(reward == 1.0) for reward in group.rewards_GK[:, format_]] for group in groups]),
-        thinks=share([[group.prompt.opened or OPEN in text for text in group.texts_G] for group in groups]),
-        truncated=share([[c.finish_reason == "length" for c in group.completions] for group in groups]),
-        no_answer=share([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
+        accuracy=estimate_fraction([right / samples for right in right_P]),
+        pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P]) for k in ks},
+        format_rate=fraction([[bool(reward == 1.0) for reward in group.rewards_GK[:, format_]] for group in groups]),
+        thinks=fraction([[group.prompt.opened or OPEN in text for text in group.texts_G] for group in groups]),
+        truncated=fraction([[c.finish_reason == "length" for c in group.completions] for group in groups]),
+        no_answer=fraction([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
         mean_tokens=sum(tokens) / len(tokens),
         accuracy_by_domain={
-            domain: estimate_share(
+            domain: estimate_fraction(
                 [
                     right / samples
                     for right, group in zip(right_P, groups, strict=True)
@@ -136,13 +136,13 @@ def measure_all(
     stop_ids, longest = policy.stop_ids, config.sampling.max_new_tokens
     greedy = SamplingParams(temperature=0.0, max_new_tokens=longest, stop_ids=stop_ids)
     sampled = SamplingParams(temperature=config.sampling.temperature, max_new_tokens=longest, stop_ids=stop_ids)
-    ways = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
+    modes = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
     plain = PromptRenderer(policy.tokenizer, config.prompt)
     opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])
     if policy.think_ids is not None and not opened:
-        ways |= {FORCED_GREEDY: (OPEN, greedy), FORCED_SAMPLED: (OPEN, sampled)}
+        modes |= {FORCED_GREEDY: (OPEN, greedy), FORCED_SAMPLED: (OPEN, sampled)}
     measured = {}
-    for name, (prefill, sampling) in ways.items():
+    for name, (prefill, sampling) in modes.items():
         samples = config.problems.eval_samples_per_prompt if sampling is sampled else 1
         renderer = PromptRenderer(policy.tokenizer, config.prompt, prefill)
         measured[name] = measure(policy, engine, renderer, grader, problems, sampling, samples, config.run.seed)

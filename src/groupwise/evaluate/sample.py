@@ -15,12 +15,11 @@ from groupwise.evaluate.measure import measure_all
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
-from groupwise.model.startup_check import check_scoring
+from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.setup import check_prompts
 
 
 def evaluate(config: TrainConfig) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
         "threads": threads.threads,
         "sandbox": sandbox,
         "remarks": remarks,
-        "measured": {way: measurement.to_json() for way, measurement in measured.items()},
+        "measured": {mode: measurement.to_json() for mode, measurement in measured.items()},
     }
 
 

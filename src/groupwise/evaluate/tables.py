@@ -7,7 +7,7 @@ from rich.table import Table
 
 from groupwise.evaluate.measure import FORCED_GREEDY, FORCED_SAMPLED, GREEDY, SAMPLED
 
-WAY_LABELS = {
+MODE_LABELS = {
     GREEDY: "greedy",
     SAMPLED: "sampled",
     FORCED_GREEDY: "greedy, think forced",
@@ -17,11 +17,11 @@ WAY_LABELS = {
 
 def summary_rows(measured: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Label and estimate of every row of a table, from one side of a summary."""
-    rows = [(WAY_LABELS[way], measured[way]["accuracy"]) for way in WAY_LABELS if way in measured]
+    rows = [(MODE_LABELS[mode], measured[mode]["accuracy"]) for mode in MODE_LABELS if mode in measured]
     rows += [
-        (f"{WAY_LABELS[way]}, {domain}", estimate)
-        for way in (GREEDY, SAMPLED)
-        for domain, estimate in measured[way]["accuracy_by_domain"].items()
+        (f"{MODE_LABELS[mode]}, {domain}", estimate)
+        for mode in (GREEDY, SAMPLED)
+        for domain, estimate in measured[mode]["accuracy_by_domain"].items()
     ]
     sampled = measured[SAMPLED]
     rows += [(f"pass@{k}", estimate) for k, estimate in list(sampled["pass_at"].items())[-1:]]
@@ -62,7 +62,7 @@ def measurement_table(measured: dict[str, Any], title: str) -> Table:
 
 
 def percent(estimate: dict[str, Any]) -> str:
-    """A share with its interval."""
+    """A fraction with its interval."""
     return f"{100 * estimate['value']:.1f} % [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
 
 
@@ -73,3 +73,23 @@ def print_evaluation(result: dict[str, Any]) -> None:
         console.print(remark, markup=False, highlight=False, soft_wrap=True)
     title = f"{result['model']} on {result['problems']} problems; 95 % intervals"
     console.print(measurement_table(result["measured"], title))
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """The summary as a table, with where everything is."""
+    console = Console()
+    if summary["before"]:
+        console.print(summary_table(summary))
+    elif summary["after"]:
+        console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
+    minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
+    threads = f"{summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}"
+    console.print(
+        f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "
+        f"({cpu:.1f} CPU-min on {threads}), peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if summary["sandbox"] == "none":
+        console.print("programs of the model ran WITHOUT a sandbox (sandbox.backend=none)", highlight=False)
+    console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Whether the packed pass computes what the model's own forward pass does."""
+"""Checks before a model is used: the packed pass computes what its own does, and every prompt fits into its context."""
 
 import numpy as np
 import torch
@@ -7,7 +7,9 @@ from groupwise.errors import DataError
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
+from groupwise.model.prompt import PromptRenderer
 from groupwise.model.score import Scoring, score
+from groupwise.problem import Problem
 
 # Two orders of summation in float32 differ by about 1e-5 nats; a wrong mask, position or scale by whole nats.
 TOLERANCE_NATS = 1e-3
@@ -58,3 +60,35 @@ def _unpacked(policy: Policy, prompt_ids: Ids, completion_ids: Ids) -> torch.Ten
         model.set_attn_implementation(IMPLEMENTATION)
     logps_TV = torch.log_softmax(logits_TV, dim=-1)[len(prompt_ids) - 1 : -1]
     return logps_TV.gather(1, torch.from_numpy(completion_ids).to(policy.device).unsqueeze(1)).squeeze(1).cpu()
+
+
+def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Policy, max_new_tokens: int) -> int:
+    """Render every problem; the longest prompt in tokens.
+
+    Raises:
+        DataError: naming the problems that do not fit into the context together with their completions, or one with
+            a token that the model has no embedding for.
+    """
+    longest, too_long = 0, []
+    vocabulary = policy.model.get_input_embeddings().num_embeddings
+    for problem in problems:
+        ids = renderer.render(problem.messages).ids
+        tokens = len(ids)
+        longest = max(longest, tokens)
+        if tokens and (highest := int(ids.max())) >= vocabulary:
+            raise DataError(
+                f"{problem.source or problem.id}: the prompt has the token {highest} "
+                f"({policy.tokenizer.convert_ids_to_tokens(highest)!r}), and the model knows only {vocabulary}: "
+                "tokenizer and model do not belong together"
+            )
+        if tokens + max_new_tokens > policy.max_context_tokens:
+            too_long.append(f"{problem.source or problem.id}: {tokens} tokens")
+    if too_long:
+        shown = "\n".join(f"- {line}" for line in too_long[:10])
+        more = f"\n- and {len(too_long) - 10} more" if len(too_long) > 10 else ""
+        raise DataError(
+            f"{len(too_long)} of {len(problems)} prompts do not fit: the model's context is "
+            f"{policy.max_context_tokens} tokens, and sampling.max_new_tokens={max_new_tokens} of them are for the "
+            f"completion. Shorten the prompts, remove these problems, or lower sampling.max_new_tokens:\n{shown}{more}"
+        )
+    return longest

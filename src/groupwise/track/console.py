@@ -3,7 +3,8 @@
 import re
 import time
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,9 +17,13 @@ from groupwise.completion import Prompt
 from groupwise.config import TrainConfig
 from groupwise.explain.report import plan_lines as explain_lines
 from groupwise.model.load import Policy
+from groupwise.track.tracker import RunContext, Tracker
 
 # The panel shows means over this many steps: single steps of a few groups are too noisy to read.
 WINDOW_STEPS = 10
+
+# Of one step.
+SHOWN_FAILURES = 3
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -27,26 +32,8 @@ def _visible(control: re.Match[str]) -> str:
     return f"\\x{ord(control[0]):02x}"
 
 
-class Reporter(Protocol):
-    """Where a run says what it does."""
-
-    def note(self, text: str) -> None:
-        """One remark."""
-        ...
-
-    def plan(
-        self, config: TrainConfig, policy: Policy, problems: str, eval_problems: int, longest_prompt: int, first: Prompt
-    ) -> None:
-        """What is about to happen, derived from the configuration."""
-        ...
-
-    def step(self, line: dict[str, Any]) -> None:
-        """The metrics of a finished step."""
-        ...
-
-
-class ConsoleReporter:
-    """Reports to a terminal as a live panel, and to anything else as one line a step."""
+class ConsoleTracker(Tracker):
+    """A live panel on a terminal, and one line a step anywhere else."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -55,40 +42,44 @@ class ConsoleReporter:
         self._live: Live | None = None
 
     def note(self, text: str) -> None:
-        """See `Reporter`."""
+        """Print a remark, whatever characters it has."""
         # What stands in square brackets, of a prompt or of an equation, is text and no markup. What a program prints
         # may hold commands to the terminal.
         self._console.print(_CONTROL.sub(_visible, text), highlight=False, soft_wrap=True, markup=False)
 
-    def plan(
-        self, config: TrainConfig, policy: Policy, problems: str, eval_problems: int, longest_prompt: int, first: Prompt
-    ) -> None:
-        """See `Reporter`."""
-        for line in plan_lines(config, policy, problems, eval_problems, longest_prompt, first):
-            self.note(line)
-
-    def begin(self, folder: str, first_step: int, total_steps: int) -> None:
-        """Training starts now, after `first_step` finished steps."""
-        self._folder, self._first, self._total, self._started = folder, first_step, total_steps, time.monotonic()
+    def start(self, config: TrainConfig, context: RunContext) -> None:
+        """Open the panel."""
+        self._folder, self._first, self._total = str(context.folder), context.finished_steps, config.run.steps
+        self._started = time.monotonic()
         if self._console.is_terminal:
             self._live = Live(console=self._console, refresh_per_second=4, transient=False)
             self._live.start()
 
-    def end(self) -> None:
-        """Training is over; the panel stays as it is."""
+    def step(self, metrics: dict[str, Any]) -> None:
+        """Show the step. After the last one the panel stays as it is, above what follows."""
+        self._recent.append(metrics)
+        done = metrics["step"] - self._first
+        eta = (time.monotonic() - self._started) / max(done, 1) * (self._total - metrics["step"])
+        if self._live is None:
+            self._console.print(plain_line(metrics, self._total, eta), highlight=False, soft_wrap=True)
+        else:
+            self._live.update(panel(self._recent, self._total, eta, self._folder))
+            if metrics["step"] == self._total:
+                self.finish(None)
+
+    def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
+        """The first failures of a step."""
+        for failure in failures[:SHOWN_FAILURES]:
+            where = failure["source"] or failure["problem"]
+            self.note(f"not judged at step {step}: {where}: {failure['component']}: {failure['reason']}")
+        if len(failures) > SHOWN_FAILURES:
+            self.note(f"and {len(failures) - SHOWN_FAILURES} more, all in failures.jsonl")
+
+    def finish(self, summary: dict[str, Any] | None) -> None:  # noqa: ARG002
+        """Close the panel."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-    def step(self, line: dict[str, Any]) -> None:
-        """See `Reporter`."""
-        self._recent.append(line)
-        done = line["step"] - self._first
-        eta = (time.monotonic() - self._started) / max(done, 1) * (self._total - line["step"])
-        if self._live is not None:
-            self._live.update(panel(self._recent, self._total, eta, self._folder))
-        else:
-            self._console.print(plain_line(line, self._total, eta), highlight=False, soft_wrap=True)
 
 
 def plan_lines(

@@ -14,9 +14,9 @@ from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.problem import Problem
 from groupwise.rollout.engine import RolloutEngine
 from groupwise.track.clock import Clock
-from groupwise.track.console import Reporter
 from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
 from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
@@ -25,9 +25,6 @@ from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.schedule import lr_factor
 from groupwise.train.update import Updated, update
-
-# Of one step on the screen.
-SHOWN_FAILURES = 3
 
 
 @dataclass
@@ -47,7 +44,7 @@ class Run:
     state: TrainState
     context: dict[str, Any]
     world: World
-    reporter: Reporter
+    tracker: Tracker
     eval_problems: list[Problem]
 
 
@@ -160,13 +157,13 @@ def eval_fields(run: Run) -> dict[str, float]:
     try:
         measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config)
     except UnmeasuredError as error:
-        run.reporter.note(f"not measured after step {run.state.step}: {error}")
+        run.tracker.note(f"not measured after step {run.state.step}: {error}")
         return {}
-    return {f"eval/{way}/accuracy": measurement.accuracy.value for way, measurement in measured.items()}
+    return {f"eval/{mode}/accuracy": measurement.accuracy.value for mode, measurement in measured.items()}
 
 
 def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: Advantages) -> None:
-    """Metrics to the folder and to the screen, what could not be judged, and the completions when they are due."""
+    """Report the metrics, the failures of rewards, and the completions when they are due."""
     rows: list[dict[str, Any]] = []
     own_failures = [failure for group in collected.sampled for failure in group.failures()]
     failures = [failure for rank in run.world.gather(own_failures) for failure in rank]
@@ -176,18 +173,10 @@ def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: A
         own = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
         rows = [row for rank in run.world.gather(own) for row in rank]
     if run.world.rank == 0:
-        run.folder.log(line)
-        run.reporter.step(line)
-        for failure in failures[:SHOWN_FAILURES]:
-            where = failure["source"] or failure["problem"]
-            run.reporter.note(
-                f"not judged at step {line['step']}: {where}: {failure['component']}: {failure['reason']}"
-            )
-        if len(failures) > SHOWN_FAILURES:
-            run.reporter.note(f"and {len(failures) - SHOWN_FAILURES} more, all in {run.folder.failures.name}")
-        run.folder.log_failures(line["step"], failures)
+        run.tracker.step(line)
+        run.tracker.failures(line["step"], failures)
         if due:
-            run.folder.write_rollouts(line["step"], rows)
+            run.tracker.rollouts(line["step"], rows)
 
 
 def checkpoint(run: Run) -> None:

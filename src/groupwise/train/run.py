@@ -6,20 +6,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from groupwise import __version__
+from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
-from groupwise.config.compose import compose_train_config, dump_config
+from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.evaluate.measure import Measurement, UnmeasuredError, measure_all
-from groupwise.evaluate.tables import measurement_table, summary_table
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
 from groupwise.rollout.engine import make_engine
-from groupwise.track.console import ConsoleReporter
 from groupwise.track.files import folder_aside, remove_tree
+from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import RunContext, Tracker, Trackers
 from groupwise.train.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
 from groupwise.train.loop import Run, train
 from groupwise.train.setup import assemble, prepare
@@ -32,27 +31,25 @@ RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", 
 SILENT_VERSION = "0.1.0"
 
 
-def compose_and_start(arguments: list[str], dry_run: bool, reporter: ConsoleReporter) -> dict[str, Any] | None:
+def compose_and_start(arguments: list[str], dry_run: bool, screen: Tracker) -> dict[str, Any] | None:
     """Train from the beginning; the summary, or None if interrupted or only planned (`dry_run`)."""
     config = compose_train_config(arguments)
     for finding in contradictions(config):
-        reporter.note(f"{finding.level}: {finding.message}")
+        screen.note(f"{finding.level}: {finding.message}")
     if config.run.output and not dry_run:
         RunFolder.refuse_existing(Path(config.run.output))
-    prepared = prepare(config, reporter)
+    prepared = prepare(config, screen)
     if dry_run:
         prepared.sampler.grader.close()
         prepared.engine.close()
         return None
     folder = RunFolder.create(config.run.output, default_name(arguments))
-    folder.write_config(dump_config(config))
-    folder.write_context({"groupwise": __version__, **prepared.context})
     state = TrainState(entropy_coefficient=config.entropy.bonus.start)
-    run = assemble(config, prepared, folder, state, reporter)
-    return _train_and_finish(run, reporter)
+    run = assemble(config, prepared, folder, state, trackers_of(screen, folder))
+    return _train_and_finish(run, config)
 
 
-def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> dict[str, Any] | None:
+def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, Any] | None:
     """Resume from the newest sound checkpoint; the summary, or None if interrupted.
 
     Raises:
@@ -71,30 +68,28 @@ def resume_run(path: str, overrides: list[str], reporter: ConsoleReporter) -> di
     if folder.summary.is_file() and not overrides:
         summary = folder.read_summary()
         if summary["steps"] >= config.run.steps:
-            reporter.note(f"the run in '{path}' is complete; raise run.steps to train further")
+            screen.note(f"the run in '{path}' is complete; raise run.steps to train further")
             return summary
     if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
-        reporter.note(
+        screen.note(
             f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
             f"that of a run of {config.run.steps} steps"
         )
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:
-        reporter.note(f"passed over a checkpoint: {reason}")
-    prepared = prepare(config, reporter, context["threads"], context.get("micro_batch_tokens"))
+        screen.note(f"passed over a checkpoint: {reason}")
+    prepared = prepare(config, screen, context["threads"], context.get("micro_batch_tokens"))
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot be resumed")
     if prepared.context["torch"] != context["torch"]:
-        reporter.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
+        screen.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
     state = TrainState(entropy_coefficient=config.entropy.bonus.start)
     if checkpoint is not None:
         state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
-    folder.truncate_after(state.step)
-    folder.write_config(dump_config(config))
-    run = assemble(config, prepared, folder, state, reporter)
+    run = assemble(config, prepared, folder, state, trackers_of(screen, folder))
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
-    return _train_and_finish(run, reporter)
+    return _train_and_finish(run, config)
 
 
 def _refuse_older_options(folder: RunFolder, version: str) -> None:
@@ -110,29 +105,27 @@ def _refuse_older_options(folder: RunFolder, version: str) -> None:
         ) from None
 
 
-def _train_and_finish(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
-    try:
-        return _train(run, reporter)
-    finally:
-        run.sampler.grader.close()
-        run.engine.close()
+def trackers_of(screen: Tracker, folder: RunFolder) -> Tracker:
+    """Everything that follows a run."""
+    return Trackers(RunFiles(folder), screen)
 
 
-def _train(run: Run, reporter: ConsoleReporter) -> dict[str, Any] | None:
-    reporter.begin(str(run.folder.path), run.state.step, run.config.run.steps)
-    try:
-        complete = train(run)
-    finally:
-        reporter.end()
-    if not complete:
-        reporter.note(
-            f"stopped after step {run.state.step} of {run.config.run.steps}; resume it with: "
-            f"groupwise train --resume {run.folder.path}"
+def _train_and_finish(run: Run, config: TrainConfig) -> dict[str, Any] | None:
+    """The summary, None if interrupted. config: as it was given; that of the run has micro-batches that fit."""
+    summary, folder = None, run.folder.path
+    with closing(run.engine), closing(run.sampler.grader):
+        try:
+            run.tracker.start(config, RunContext(folder, run.state.step, {"groupwise": __version__, **run.context}))
+            if train(run):
+                _save_final_model(run)
+                summary = _summary(run)
+        finally:
+            run.tracker.finish(summary)
+    if summary is None:
+        run.tracker.note(
+            f"stopped after step {run.state.step} of {config.run.steps}; resume it with: "
+            f"groupwise train --resume {folder}"
         )
-        return None
-    _save_final_model(run)
-    summary = _summary(run, reporter)
-    run.folder.write_summary(summary)
     return summary
 
 
@@ -147,18 +140,18 @@ def _save_final_model(run: Run) -> None:
     remove_tree(aside)
 
 
-def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
+def _summary(run: Run) -> dict[str, Any]:
     config, state = run.config, run.state
     after: dict[str, Measurement] = {}
     before: dict[str, Measurement] = {}
     if run.eval_problems:
-        reporter.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
+        run.tracker.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
         try:
             after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
             run.engine.sleep()
-            before = _measure_initial(run, reporter)
+            before = _measure_initial(run)
         except UnmeasuredError as error:
-            reporter.note(f"not measured: {error}")
+            run.tracker.note(f"not measured: {error}")
     return {
         "groupwise": __version__,
         "run": str(run.folder.path),
@@ -173,16 +166,16 @@ def _summary(run: Run, reporter: ConsoleReporter) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory_bytes(),
         "threads": run.context["threads"],
         "sandbox": run.sampler.grader.sandbox_name,
-        "before": {way: measurement.to_json() for way, measurement in before.items()},
-        "after": {way: measurement.to_json() for way, measurement in after.items()},
+        "before": {mode: measurement.to_json() for mode, measurement in before.items()},
+        "after": {mode: measurement.to_json() for mode, measurement in after.items()},
     }
 
 
-def _measure_initial(run: Run, reporter: ConsoleReporter) -> dict[str, Measurement]:
+def _measure_initial(run: Run) -> dict[str, Measurement]:
     """The same measurement of the weights that the run began with, loaded again from where they came."""
     policy = load_policy(run.config.model.path, run.config.model.compute_dtype)
     if fingerprint_weights(policy) != run.context["initial_weights"]:
-        reporter.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
+        run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}
     with closing(make_engine(run.config, policy)) as engine:
         return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
@@ -192,26 +185,6 @@ def peak_memory_bytes() -> int:
     """Largest resident size of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def print_summary(summary: dict[str, Any]) -> None:
-    """The summary as a table, with where everything is."""
-    console = Console()
-    if summary["before"]:
-        console.print(summary_table(summary))
-    elif summary["after"]:
-        console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
-    minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
-    threads = f"{summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}"
-    console.print(
-        f"{summary['steps']} steps, {summary['sampled_tokens']:,} tokens sampled, training took {minutes:.1f} min "
-        f"({cpu:.1f} CPU-min on {threads}), peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
-        highlight=False,
-        soft_wrap=True,
-    )
-    if summary["sandbox"] == "none":
-        console.print("programs of the model ran WITHOUT a sandbox (sandbox.backend=none)", highlight=False)
-    console.print(f"model {summary['model']}   summary {summary['run']}/summary.json", highlight=False, soft_wrap=True)
 
 
 def default_name(arguments: list[str]) -> str:

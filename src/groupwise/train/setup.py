@@ -18,48 +18,17 @@ from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
-from groupwise.model.startup_check import check_scoring
+from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Problem
 from groupwise.rollout.engine import RolloutEngine, SamplingParams, make_engine
-from groupwise.track.console import Reporter
+from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
 from groupwise.train.loop import Run
 from groupwise.train.ranks import World
-
-
-def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Policy, max_new_tokens: int) -> int:
-    """Render every problem; the longest prompt in tokens.
-
-    Raises:
-        DataError: naming the problems that do not fit into the context together with their completions, or one with
-            a token that the model has no embedding for.
-    """
-    longest, too_long = 0, []
-    vocabulary = policy.model.get_input_embeddings().num_embeddings
-    for problem in problems:
-        ids = renderer.render(problem.messages).ids
-        tokens = len(ids)
-        longest = max(longest, tokens)
-        if tokens and (highest := int(ids.max())) >= vocabulary:
-            raise DataError(
-                f"{problem.source or problem.id}: the prompt has the token {highest} "
-                f"({policy.tokenizer.convert_ids_to_tokens(highest)!r}), and the model knows only {vocabulary}: "
-                "tokenizer and model do not belong together"
-            )
-        if tokens + max_new_tokens > policy.max_context_tokens:
-            too_long.append(f"{problem.source or problem.id}: {tokens} tokens")
-    if too_long:
-        shown = "\n".join(f"- {line}" for line in too_long[:10])
-        more = f"\n- and {len(too_long) - 10} more" if len(too_long) > 10 else ""
-        raise DataError(
-            f"{len(too_long)} of {len(problems)} prompts do not fit: the model's context is "
-            f"{policy.max_context_tokens} tokens, and sampling.max_new_tokens={max_new_tokens} of them are for the "
-            f"completion. Shorten the prompts, remove these problems, or lower sampling.max_new_tokens:\n{shown}{more}"
-        )
-    return longest
 
 
 def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
@@ -119,9 +88,7 @@ class Prepared:
     context: dict[str, Any]
 
 
-def prepare(
-    config: TrainConfig, reporter: Reporter, threads: int = 0, micro_batch_tokens: int | None = None
-) -> Prepared:
+def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch_tokens: int | None = None) -> Prepared:
     """Load and check everything that the configuration names, and try out whether it fits into memory.
 
     A run that goes on names the threads and the size of the micro-batches that it began with: both change how sums are
@@ -132,18 +99,18 @@ def prepare(
         UsageError: if there is not enough memory.
     """
     with ExitStack() as stack:
-        prepared = _prepare(config, reporter, threads, micro_batch_tokens, stack)
+        prepared = _prepare(config, tracker, threads, micro_batch_tokens, stack)
         stack.pop_all()
     return prepared
 
 
 def _prepare(
-    config: TrainConfig, reporter: Reporter, threads: int, micro_batch_tokens: int | None, stack: ExitStack
+    config: TrainConfig, tracker: Tracker, threads: int, micro_batch_tokens: int | None, stack: ExitStack
 ) -> Prepared:
     files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
     policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
     choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
-    reporter.note(f"threads {choice}")
+    tracker.note(f"threads {choice}")
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
     source, held_out, remarks = usable_problems(config, files, policy, renderer)
@@ -153,11 +120,13 @@ def _prepare(
     grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
     remarks += grader.check(problems, policy.tokenizer.encode)
     for remark in remarks:
-        reporter.note(remark)
+        tracker.note(remark)
     reference = frozen_copy(policy) if config.uses_kl else None
-    reporter.plan(config, policy, source.shown, len(held_out), longest, renderer.render(source.some[0].messages))
+    first = renderer.render(source.some[0].messages)
+    for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
+        tracker.note(line)
     micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
-    reporter.note(f"memory    {micro}")
+    tracker.note(f"memory    {micro}")
     engine = make_engine(config, policy)
     options = config.sampling
     sampling = SamplingParams(
@@ -187,7 +156,7 @@ def _prepare(
     )
 
 
-def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, reporter: Reporter) -> Run:
+def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, tracker: Tracker) -> Run:
     """The run in its folder, with micro-batches that fit."""
     batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
     return Run(
@@ -201,6 +170,6 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
         state=state,
         context=prepared.context,
         world=World.current(),
-        reporter=reporter,
+        tracker=tracker,
         eval_problems=prepared.eval_problems,
     )

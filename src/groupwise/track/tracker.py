@@ -1,0 +1,73 @@
+"""Where a run says what it does: on the screen, in the files of its folder, and wherever else it is followed.
+
+To add a tracker, subclass `Tracker` in a file of this folder and add it to the list in `train.run.trackers_of`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupwise.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """folder: of the run. finished_steps: 0 for a new run. facts: what a resumed run has to agree on."""
+
+    folder: Path
+    finished_steps: int
+    facts: dict[str, Any]
+
+
+class Tracker:
+    """What a run reports. A subclass overrides what it needs; the rest does nothing."""
+
+    def note(self, text: str) -> None:
+        """A remark for people, at any time."""
+
+    def start(self, config: TrainConfig, context: RunContext) -> None:
+        """Training starts or resumes."""
+
+    def step(self, metrics: dict[str, Any]) -> None:
+        """The metrics of a finished step, by the names of `track.metrics`."""
+
+    def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
+        """Completions of the step that a reward failed on: problem, source, sample, component, reason."""
+
+    def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
+        """All completions of the step, every `run.rollouts_every_steps`."""
+
+    def finish(self, summary: dict[str, Any] | None) -> None:
+        """The run is over; without a summary it was interrupted or failed."""
+
+
+class Trackers(Tracker):
+    """Several trackers as one, called in order."""
+
+    def __init__(self, *trackers: Tracker) -> None:
+        self._trackers = trackers
+
+    def note(self, text: str) -> None:
+        for tracker in self._trackers:
+            tracker.note(text)
+
+    def start(self, config: TrainConfig, context: RunContext) -> None:
+        for tracker in self._trackers:
+            tracker.start(config, context)
+
+    def step(self, metrics: dict[str, Any]) -> None:
+        for tracker in self._trackers:
+            tracker.step(metrics)
+
+    def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
+        for tracker in self._trackers:
+            tracker.failures(step, failures)
+
+    def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
+        for tracker in self._trackers:
+            tracker.rollouts(step, rows)
+
+    def finish(self, summary: dict[str, Any] | None) -> None:
+        for tracker in self._trackers:
+            tracker.finish(summary)

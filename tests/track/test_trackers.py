@@ -1,0 +1,111 @@
+"""What a run shows on the screen and writes into its folder."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from groupwise.config.compose import compose_train_config
+from groupwise.track.console import ConsoleTracker, clock
+from groupwise.track.run_files import RunFiles
+from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import RunContext, Tracker, Trackers
+
+CONFIG = compose_train_config(["demo", "run.steps=8"])
+
+
+def started(tracker: Tracker) -> None:
+    tracker.start(CONFIG, RunContext(Path("runs/x"), 0, {}))
+
+
+LINE: dict[str, Any] = {
+    "step": 3,
+    "groups/admitted": 12.0,
+    "groups/sampled": 16.0,
+    "groups/accept_rate": 0.75,
+    "groups/zero_std": 0.25,
+    "groups/all_right": 0.1,
+    "groups/all_wrong": 0.15,
+    "reward/total/mean": 0.437,
+    "reward/total/std_within_group": 0.291,
+    "reward/correctness/mean": 0.381,
+    "reward/format/mean": 0.72,
+    "policy/entropy": 0.654,
+    "completion/tokens": 31.4,
+    "completion/truncated_fraction": 0.083,
+    "time/tokens_per_second": 5123.0,
+}
+READINGS = ("3/8", "eta", "0.437", "±0.291", "38.1 %", "0.654", "no signal 25 %", "75 %", "31.4", "8.3 %", "5123 tok/s")
+
+
+def test_the_panel_shows_all_readings() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    tracker = ConsoleTracker(console)
+    started(tracker)
+    tracker.step(LINE)
+    tracker.finish(None)
+    shown = " ".join(console.export_text().split())
+    for reading in (*READINGS, "groupwise train", "runs/x", "━"):
+        assert reading in shown, shown
+
+
+def test_plain_lines_show_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    tracker = ConsoleTracker(Console(width=60))
+    started(tracker)
+    tracker.step(LINE)
+    tracker.step({**LINE, "step": 4})
+    tracker.finish(None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "\x1b" not in "".join(lines)
+    for reading in READINGS:
+        assert reading in lines[0]
+
+
+def test_a_step_without_groups_can_be_shown() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    tracker = ConsoleTracker(console)
+    started(tracker)
+    tracker.step({"step": 1, "groups/admitted": 0.0, "groups/sampled": 0.0})
+    tracker.finish(None)
+    assert "step 1/8" in console.export_text()
+
+
+def test_times() -> None:
+    assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 7325)] == ["0:00", "1:00", "1:01", "1:00:00", "2:02:05"]
+
+
+def test_failures_are_shown_in_part() -> None:
+    console = Console(record=True, width=200, file=io.StringIO())
+    rows = [{"source": f"f.jsonl:{row}", "problem": "p", "component": "mine", "reason": "down"} for row in range(5)]
+    ConsoleTracker(console).failures(2, rows)
+    lines = console.export_text().splitlines()
+    assert lines[0] == "not judged at step 2: f.jsonl:0: mine: down"
+    assert lines[3:] == ["and 2 more, all in failures.jsonl"]
+
+
+def test_a_run_as_files(tmp_path: Path) -> None:
+    folder = RunFolder.create(str(tmp_path / "run"), "x")
+    files = Trackers(RunFiles(folder), Tracker())
+    files.start(CONFIG, RunContext(folder.path, 0, {"threads": 1}))
+    for step in (1, 2):
+        files.step({"step": step, "policy/loss": float("nan")})
+        files.failures(step, [{"reason": "down"}] * step)
+        files.rollouts(step, [{"sample": 0, "total": float("inf")}])
+    files.finish(None)
+    assert not folder.summary.exists()
+    # Resumed after the first step; the context stays that of the start.
+    files.start(CONFIG, RunContext(folder.path, 1, {"threads": 2}))
+    assert [json.loads(line) for line in folder.metrics.open()] == [
+        {"schema_version": 1, "step": 1, "policy/loss": "nan"}
+    ]
+    assert [json.loads(line) for line in folder.failures.open()] == [{"step": 1, "reason": "down"}]
+    assert [path.name for path in folder.rollouts.iterdir()] == ["step_000001.jsonl"]
+    assert json.loads((folder.rollouts / "step_000001.jsonl").read_text()) == {"sample": 0, "total": "inf"}
+    assert folder.read_context() == {"threads": 1}
+    assert compose_train_config([str(folder.config)]) == CONFIG
+    files.finish({"steps": 1})
+    assert folder.read_summary() == {"schema_version": 1, "steps": 1}
