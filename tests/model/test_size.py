@@ -71,3 +71,24 @@ def test_damaged_files_are_errors_in_words(tmp_path: Path) -> None:
 def test_the_bundled_model(monkeypatch: pytest.MonkeyPatch) -> None:
     without_transformers(monkeypatch)
     assert read_size("bundled") == size_of(load_policy("bundled").model)
+
+
+def test_a_model_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_transformers(monkeypatch)
+    model = build("qwen3")
+    repository = tmp_path / "models--own--model"
+    model.save_pretrained(repository / "snapshots" / "abc")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert read_size("own/model") == size_of(model)
+
+
+@pytest.mark.parametrize("path", ["/there/is/nothing", "own/other-model", "not an id"])
+def test_a_model_that_is_not_here(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_transformers(monkeypatch)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert (
+        read_size(path) == f"the model '{path}' cannot be read from here: it is no folder, and not in the hub's cache"
+    )
+    assert read_size("nothing.gguf") == "there is no file 'nothing.gguf'"

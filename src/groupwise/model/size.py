@@ -58,11 +58,29 @@ def model_folder(path: str) -> Path:
 def read_size(path: str) -> ModelSize | str:
     """The size of a model that is not loaded, or why it cannot be found out. Nothing is looked up on the network."""
     source = model_folder(path)
+    if source.suffix == ".gguf" and not source.is_file():
+        return f"there is no file '{path}'"
+    if not source.exists():
+        cached = _cached_config(path)
+        if cached is None:
+            return f"the model '{path}' cannot be read from here: it is no folder, and not in the hub's cache"
+        source = cached.parent
     try:
         return _from_headers(source)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A format, an architecture or a fault that transformers knows more about.
         return _from_transformers(path, source)
+
+
+def _cached_config(path: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(path, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
 
 
 def _from_headers(folder: Path) -> ModelSize:
@@ -92,13 +110,8 @@ def _from_transformers(path: str, source: Path) -> ModelSize | str:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
-        if source.suffix == ".gguf":
-            if not source.is_file():
-                return f"there is no file '{path}'"
-            config = AutoConfig.from_pretrained(str(source.parent), gguf_file=source.name)
-        else:
-            name = str(source) if source.is_dir() else path
-            config = AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+        folder, options = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True, **options)
         with torch.device("meta"):
             return size_of(AutoModelForCausalLM.from_config(config, trust_remote_code=False))
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError) as error:
