@@ -21,39 +21,33 @@ def layer_list(policy: Policy) -> str | None:
     return None
 
 
-def truncated(policy: Policy, layers: int, vocabulary: int | None = None) -> Policy:
-    """The policy with its last layers alone, and with the first tokens of its vocabulary. The policy stays as it is."""
+def truncated(policy: Policy, layers: int, vocabulary: int) -> Policy:
+    """The policy with its last layers alone and the first tokens of its vocabulary. The policy stays as it is."""
     name = layer_list(policy)
     if name is None:
         raise ValueError(f"{type(policy.model).__name__} holds its layers in a way that is not supported")
-    model, backbone = _twin(policy.model), _twin(policy.backbone)
-    model.config = backbone.config = copy.copy(policy.model.config)
-    model.config.num_hidden_layers = layers
-    held = list(policy.backbone.get_submodule(name).children())
-    backbone._modules[name] = nn.ModuleList(held[len(held) - layers :])
-    model._modules[policy.model.base_model_prefix] = backbone
-    if vocabulary is not None:
-        embedding, head = _twin(policy.model.get_input_embeddings()), _twin(policy.head)
-        tied = policy.head.weight is policy.model.get_input_embeddings().weight
-        embedding.num_embeddings, embedding.padding_idx, head.out_features = vocabulary, None, vocabulary
-        for module in (embedding, head):
-            module._parameters = {key: _first(weight, vocabulary) for key, weight in module._parameters.items()}
-        if tied:
-            head._parameters["weight"] = embedding._parameters["weight"]
-        model.set_input_embeddings(embedding)
-        model.set_output_embeddings(head)
-    return replace(policy, model=model)
+    part = _on_the_same_weights(policy)
+    part.model.config.num_hidden_layers = layers
+    setattr(part.backbone, name, nn.ModuleList([*part.backbone.get_submodule(name).children()][-layers:]))
+    embedding, head = part.model.get_input_embeddings(), part.model.get_output_embeddings()
+    tied = head.weight is embedding.weight
+    embedding.num_embeddings, embedding.padding_idx, head.out_features = vocabulary, None, vocabulary
+    for module in (embedding, head):
+        for key, weight in list(module.named_parameters(recurse=False)):
+            setattr(module, key, nn.Parameter(weight.detach()[:vocabulary].clone(), weight.requires_grad))
+    if tied:
+        head.weight = embedding.weight
+    return part
 
 
 def head_alone(policy: Policy, width: int) -> Policy:
     """The head with the first columns of its weights, behind hidden states that are embeddings of few tokens."""
-    model, head = _twin(policy.model), _twin(policy.head)
-    weight = head._parameters["weight"]
+    part = _on_the_same_weights(policy)
+    head, weight = part.model.get_output_embeddings(), part.model.get_output_embeddings().weight
     head.in_features = width
-    head._parameters["weight"] = nn.Parameter(weight.detach()[:, :width].clone(), weight.requires_grad)
-    model._modules[policy.model.base_model_prefix] = _Embedded(width, policy.device)
-    model.set_output_embeddings(head)
-    return replace(policy, model=model)
+    head.weight = nn.Parameter(weight.detach()[:, :width].clone(), weight.requires_grad)
+    setattr(part.model, part.model.base_model_prefix, _Embedded(width, policy.device))
+    return part
 
 
 class _Embedded(nn.Module):
@@ -68,12 +62,6 @@ class _Embedded(nn.Module):
         return SimpleNamespace(last_hidden_state=self.embed_tokens(input_ids))
 
 
-def _twin(module: nn.Module) -> Any:
-    """Another module with the same parts."""
-    twin = copy.copy(module)
-    twin._modules, twin._parameters = dict(module._modules), dict(module._parameters)
-    return twin
-
-
-def _first(weight: nn.Parameter | None, rows: int) -> nn.Parameter | None:
-    return None if weight is None else nn.Parameter(weight.detach()[:rows].clone(), weight.requires_grad)
+def _on_the_same_weights(policy: Policy) -> Policy:
+    weights = {id(weight): weight for weight in policy.model.parameters()}
+    return replace(policy, model=copy.deepcopy(policy.model, weights))
