@@ -18,7 +18,7 @@ PENALISED = (*MOVED, "kl.coefficient=0.1")
 
 def kl_losses(trace: Trace) -> Floats:
     """The KL term of every pass; none without a reference."""
-    return np.array([one.metric("kl_loss") for one in trace.passes if "kl_loss" in one.outputs.metrics])
+    return np.array([one.metric("policy/kl_loss") for one in trace.passes if "policy/kl_loss" in one.outputs.metrics])
 
 
 def expected_kl_losses(trace: Trace) -> Floats:
@@ -126,7 +126,9 @@ def expected_entropy_losses(trace: Trace) -> Floats:
 
 
 def entropy_losses(trace: Trace) -> Floats:
-    return np.array([one.metric("entropy_loss") for one in trace.passes if "entropy_loss" in one.outputs.metrics])
+    return np.array(
+        [one.metric("policy/entropy_loss") for one in trace.passes if "policy/entropy_loss" in one.outputs.metrics]
+    )
 
 
 def coefficients(trace: Trace) -> Floats:

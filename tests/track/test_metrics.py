@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 import torch
 from rich.console import Console
 
+from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.track.console import ConsoleTracker
 from groupwise.track.metrics import LOG_RATIOS_N, METRICS, declared, finished
 from groupwise.track.metrics_page import page
+from groupwise.train import loop
 from groupwise.train.run import compose_and_start
 from tests.support.commands import SMALL
 
@@ -34,16 +37,28 @@ EVERYTHING = (
 )
 
 
+MERGES: dict[str, str] = {}
+"""How the runs merged what they measured."""
+
+
+def noted_merge(parts: Iterable[Mapping[str, Metric]]) -> dict[str, Metric]:
+    merged = merge_metrics(parts)
+    MERGES.update({name: metric.reduction for name, metric in merged.items()})
+    return merged
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names in metrics.jsonl of runs of two steps, domains as in the registry."""
     torch.set_num_threads(1)
     names: set[str] = set()
-    for number, options in enumerate(EVERYTHING):
-        folder = tmp_path_factory.mktemp("metrics") / str(number)
-        arguments = [*SMALL, "run.steps=2", "problems.eval_problems=4", *options, f"run.output={folder}"]
-        assert compose_and_start(arguments, False, ConsoleTracker(Console(file=io.StringIO()))) is not None
-        names |= {name for line in (folder / "metrics.jsonl").open() for name in json.loads(line)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "merge_metrics", noted_merge)
+        for number, options in enumerate(EVERYTHING):
+            folder = tmp_path_factory.mktemp("metrics") / str(number)
+            arguments = [*SMALL, "run.steps=2", "problems.eval_problems=4", *options, f"run.output={folder}"]
+            assert compose_and_start(arguments, False, ConsoleTracker(Console(file=io.StringIO()))) is not None
+            names |= {name for line in (folder / "metrics.jsonl").open() for name in json.loads(line)}
     return names
 
 
@@ -55,6 +70,14 @@ def test_what_a_run_writes_is_declared(written: set[str]) -> None:
 def test_what_is_declared_is_written(written: set[str]) -> None:
     found = {metric.name for name in written if (metric := declared(name))}
     assert [metric.name for metric in METRICS if metric.name not in found] == []
+
+
+def test_metrics_merge_as_declared(written: set[str]) -> None:
+    found = {name: metric.merge for name in written & MERGES.keys() if (metric := declared(name))}
+    assert found == {name: MERGES[name] for name in found}
+    # All but those that are derived, or known once for the step.
+    others = {metric.merge for name in written - found.keys() if (metric := declared(name))}
+    assert others == {"derived", "once"}
 
 
 def test_the_page_is_made_from_the_registry() -> None:

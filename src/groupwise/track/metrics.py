@@ -75,16 +75,8 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "step": ("number", "once", "number of the step, from 1"),
     "reward/{component}/mean": ("reward*", "mean", "each component's reward, and `total`, which advantages come from"),
     "reward/{component}/std": ("reward*", "derived", "standard deviation over all completions"),
-    "reward/{component}/std_within_group": (
-        "reward*",
-        "mean",
-        "standard deviation within a group; only this part of the spread gives a gradient",
-    ),
-    "reward/{component}/variance_fraction": (
-        "fraction*",
-        "derived",
-        "the component's part of the variance of `total` within groups; all components add up to 1",
-    ),
+    "reward/{component}/std_within_group": ("reward*", "mean", "standard deviation in a group: what gives a gradient"),
+    "reward/{component}/variance_fraction": ("fraction*", "derived", "its part of the variance of `total` in groups"),
     "groups/sampled": ("groups*", "sum", "groups sampled"),
     "groups/admitted": ("groups*", "sum", "groups trained on"),
     "groups/wanted": ("groups", "max", "groups asked for: `batch.prompts_per_step`"),
@@ -92,54 +84,34 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "groups/accept_rate": (
         "fraction*",
         "mean",
-        "sampled groups that pass `active_sampling.filter`, also where the step has no more room for them; admitted ÷ "
+        "sampled groups that pass `active_sampling.filter`, also those that the step has no room for: admitted ÷ "
         "sampled can be lower",
     ),
     "groups/all_right": ("fraction*", "mean", "groups in which every answer is right"),
     "groups/all_wrong": ("fraction*", "mean", "groups in which every answer is wrong"),
     "groups/zero_std": ("fraction*", "mean", "groups with equal total rewards (TRL: `frac_reward_zero_std`)"),
     "completion/tokens": ("tokens*", "mean", "length of a completion"),
-    "completion/truncated_fraction": (
-        "fraction*",
-        "mean",
-        "completions that reached `sampling.max_new_tokens` (TRL: `completions/clipped_ratio`)",
-    ),
+    "completion/truncated_fraction": ("fraction*", "mean", "completions without an end (TRL: `clipped_ratio`)"),
     "completion/no_answer_fraction": ("fraction*", "mean", "completions without an answer to grade"),
-    "grading/{component}/failed": (
-        "completions",
-        "sum",
-        "the component failed; failures.jsonl has each with its problem",
-    ),
+    "grading/{component}/failed": ("completions", "sum", "errors of the component; failures.jsonl lists them"),
     "grading/dropped_samples": ("completions", "sum", "completions left out by `on_error: drop_sample`"),
     "grading/undecided_fraction": ("fraction", "mean", "answers that the grader could not decide"),
     "grading/timeout_fraction": ("fraction", "mean", "answers that the second grader did not decide in time"),
     "advantage/mean": ("advantage", "mean", "mean over the completions of admitted groups, as are all of `advantage/`"),
-    "advantage/std": (
-        "advantage",
-        "derived",
-        "standard deviation; about 1 after a division by the group's standard deviation, whatever the signal",
-    ),
+    "advantage/std": ("advantage", "derived", "standard deviation; about 1 with `scale: group_std`"),
     "advantage/max_abs": ("advantage", "max", "largest absolute value"),
-    "advantage/std_before_scaling": (
-        "reward",
-        "derived",
-        "standard deviation of total rewards around the mean of their group: how much signal there is",
-    ),
+    "advantage/std_before_scaling": ("reward", "derived", "deviation of total rewards from the group's mean"),
     "policy/loss": (
         "loss",
         "sum",
-        "total loss, averaged over the updates of the step. No measure of progress: with one update per step it is 0 "
-        "up to the lengths of completions, whatever is learned. Watch the reward",
+        "total loss, mean over the updates of the step. No measure of progress: with one update it is 0 up to the "
+        "lengths of completions, whatever is learned. Watch the reward",
     ),
     "policy/policy_loss": ("loss", "sum", "policy term of the loss, where the loss has other terms"),
     "policy/kl_loss": ("loss", "sum", "KL term of the loss"),
     "policy/entropy_loss": ("loss", "sum", "entropy bonus in the loss"),
     "policy/drift_loss": ("loss", "sum", "KL-Cov's term of the loss"),
-    "policy/entropy": (
-        "nats",
-        "mean",
-        "entropy per token of what is sampled from: at the temperature, after top-p/top-k",
-    ),
+    "policy/entropy": ("nats", "mean", "entropy per token at the temperature, over the tokens that can be drawn"),
     "policy/entropy_at_temperature_1": ("nats*", "mean", "entropy per token of the model itself"),
     "policy/ratio_mean": ("ratio", "mean", "π_new/π_old at the level of `objective.ratio`"),
     "policy/ratio_min": ("ratio", "min", "smallest one"),
@@ -151,8 +123,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
         f"policy/clip_fraction_{bound}_{sign}": (
             "fraction",
             "mean",
-            f"tokens with a {sign} advantage at the {bound} bound of the surrogate. The bound removes the token's "
-            "gradient, and for CISPO caps its weight",
+            f"tokens with a {sign} advantage at the surrogate's {bound} bound: no gradient (CISPO: weight capped)",
         )
         for bound in ("low", "high")
         for sign in ("positive", "negative")
@@ -162,13 +133,8 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "policy/kl_ref_k1": ("nats*", "mean", "KL(π_new ‖ π_ref) per token by k1; 0 for domains without a coefficient"),
     "policy/kl_ref_k3": ("nats*", "mean", "the same by k3"),
     "policy/off_policy_masked_fraction": ("fraction", "mean", "tokens that `off_policy_mask` leaves out"),
-    "engine/logp_gap_mean": (
-        "nats",
-        "mean",
-        "distance of trainer's and engine's log-probabilities with the same weights: about 1e-6 per token for the "
-        "in-process engine in float32",
-    ),
-    "engine/logp_gap_max": ("nats", "max", "largest one"),
+    "engine/logp_gap_mean": ("nats", "mean", "distance of trainer's and engine's log-probs with the same weights"),
+    "engine/logp_gap_max": ("nats", "max", "largest one; about 1e-6 for the in-process engine in float32"),
     "engine/weight_mean": ("ratio", "mean", "engine weight π_old/π_engine before `engine_correction` limits it"),
     "engine/weight_max": ("ratio", "max", "largest one"),
     "engine/weight_limited_fraction": ("fraction", "mean", "tokens whose engine weight `engine_correction` changes"),

@@ -13,7 +13,7 @@ from groupwise.grading.totals import weighted_rewards
 from groupwise.objective.metric import Metric
 from groupwise.train.collect import Collected, passes_filter
 
-# One array over the judged completions of each group; groups may differ in their number.
+# One array over the graded completions of each group; groups may differ in their number.
 Ragged = Sequence[NDArray[np.float64]]
 
 
@@ -51,7 +51,7 @@ def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence
 
 
 def grading_metrics(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
-    """How often rewards could not judge, by component, and how often the grader could not decide."""
+    """How often each component failed, and how often the grader could not decide."""
     failed: dict[str, int] = {}
     for group in groups:
         for scores in group.scores_GK:
@@ -67,7 +67,7 @@ def grading_metrics(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
 
 
 def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[str, Metric]:
-    """Lengths, rewards by component and in total, and signal, of groups that could be judged."""
+    """Lengths, rewards by component and in total, and signal, of groups whose rewards did not fail."""
     if not groups:
         return {}
     metrics: dict[str, Metric] = {}
@@ -75,13 +75,13 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
         _add_means(metrics, "completion", _completion_values(group))
     totals_P = [group.kept_totals for group in groups]
     _spread(metrics, "reward/total", totals_P)
-    payments_P = [
+    weighted_P = [
         weighted_rewards(group.kept_rewards, config.rewards_of(group.problem.domain), group.names_K) for group in groups
     ]
     for k, name in enumerate(groups[0].names_K):
         _spread(metrics, f"reward/{name}", [group.kept_rewards[:, k] for group in groups])
-        paid_P = [payments_GK[:, k] for payments_GK in payments_P]
-        metrics[f"reward/{name}/covariance_within"] = _covariance_within(paid_P, totals_P)
+        own_P = [weighted_GK[:, k] for weighted_GK in weighted_P]
+        metrics[f"reward/{name}/covariance_within"] = _covariance_within(own_P, totals_P)
     metrics["reward/total/variance_within"] = _covariance_within(totals_P, totals_P)
     fractions = {
         "groups/all_right": [bool(group.kept_right.all()) for group in groups],
@@ -94,10 +94,8 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
     return metrics
 
 
-def _covariance_within(payments_P: Ragged, totals_P: Ragged) -> Metric:
-    products = [
-        payment_G * (totals_G - totals_G.mean()) for payment_G, totals_G in zip(payments_P, totals_P, strict=True)
-    ]
+def _covariance_within(own_P: Ragged, totals_P: Ragged) -> Metric:
+    products = [own_G * (totals_G - totals_G.mean()) for own_G, totals_G in zip(own_P, totals_P, strict=True)]
     return _mean(products)
 
 
@@ -120,7 +118,7 @@ def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[f
 
 
 def _spread(metrics: dict[str, Metric], key: str, rewards_P: Ragged) -> None:
-    """Mean, mean of squares, and the standard deviation within groups (the part of the spread that can teach)."""
+    """Mean, mean of squares, and the standard deviation within groups (what gives a gradient)."""
     metrics[f"{key}/mean"] = _mean(rewards_P)
     metrics[f"{key}/square_mean"] = _mean([np.square(rewards_G) for rewards_G in rewards_P])
     deviation = math.fsum(float(rewards_G.std()) for rewards_G in rewards_P) / len(rewards_P)
