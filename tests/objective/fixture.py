@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from groupwise.objective.advantage import group_advantages
+from groupwise.objective.advantages.group import Group
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
-from groupwise.objective.reduction import Reduction, count_totals, token_weights
+from groupwise.objective.reductions.reduction import Reduction, ReductionInputs, count_totals
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
 
@@ -38,27 +38,28 @@ def golden(name: str) -> Tensor:
 
 
 def grpo_advantages() -> Tensor:
-    return group_advantages(REWARDS, baseline="group_mean", scale="group_std", std_ddof=1, std_epsilon=1e-4).flatten()
+    return Group(scale="group_std").of(REWARDS).flatten()
 
 
 def dr_grpo_advantages() -> Tensor:
-    return group_advantages(REWARDS, baseline="group_mean", scale="none", std_ddof=1, std_epsilon=1e-4).flatten()
+    return Group().of(REWARDS).flatten()
 
 
 def weights(reduction: Reduction) -> Tensor:
-    return token_weights(LENGTHS, reduction, count_totals(LENGTHS), constant_length=8)
+    return reduction.token_weights(ReductionInputs(LENGTHS, count_totals(LENGTHS), max_new_tokens=8))
 
 
-def inputs(reduction: Reduction, advantages_B: Tensor | None = None, **more: Any) -> LossInputs:
+def inputs(reduction: Reduction, advantages_E: Tensor | None = None, **more: Any) -> LossInputs:
     """Loss inputs of the fixture; the new log-probabilities are a leaf that collects the gradient."""
+    advantages_E = grpo_advantages() if advantages_E is None else advantages_E
+    more = {"advantages_N": advantages_E.repeat_interleave(LENGTHS), **more}
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
     return LossInputs(
         new_logps_N=new_N,
         old_logps_N=OLD,
         sampler_logps_N=OLD - OLD_MINUS_SAMPLER,
         ref_logps_N=(new_N - NEW_MINUS_REF).detach(),
-        lengths_B=LENGTHS,
-        advantages_B=grpo_advantages() if advantages_B is None else advantages_B,
+        lengths_E=LENGTHS,
         weights_N=weights(reduction),
         **more,
     )
@@ -70,8 +71,8 @@ def loss_and_gradient(objective: Objective, of: LossInputs) -> tuple[LossOutputs
     return outputs, gradient_N
 
 
-def check_golden(name: str, objective: Objective, reduction: Reduction, advantages_B: Tensor | None = None) -> None:
+def check_golden(name: str, objective: Objective, reduction: Reduction, advantages_E: Tensor | None = None) -> None:
     """Value and gradient of `name`, whose own name for a reduction may differ."""
-    outputs, gradient_N = loss_and_gradient(objective, inputs(reduction, advantages_B))
+    outputs, gradient_N = loss_and_gradient(objective, inputs(reduction, advantages_E))
     close(outputs.loss, GOLDEN[f"{name}.loss"])
     close(gradient_N, golden(f"{name}.grad"))

@@ -1,23 +1,20 @@
+from typing import Literal
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from groupwise.objective.advantage import (
-    Baseline,
-    Moments,
-    Scale,
-    clip_advantages,
-    decoupled_advantages,
-    group_advantages,
-    has_signal,
-    max_rl_advantages,
-    pass_at_k_advantages,
-    whiten,
-)
+from groupwise.objective.advantages.estimator import Moments, clip_advantages, has_signal, whiten
+from groupwise.objective.advantages.gdpo import Gdpo
+from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.max_rl import MaxRl
+from groupwise.objective.advantages.pass_at_k import PassAtK
 from tests.objective.fixture import GOLDEN, close
 
+Baseline = Literal["group_mean", "leave_one_out", "none"]
+Scale = Literal["none", "group_std", "batch_std"]
 R4 = [[1.0, 0.0, 1.0, 0.0]]
 R8 = [[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
 LITE = [[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]
@@ -40,26 +37,25 @@ GDPO = torch.tensor([[[1, 1], [0, 1], [1, 1], [0, 0]], [[0, 0], [0, 0], [1, 0], 
 def test_golden(
     name: str, rewards: list[list[float]], baseline: Baseline, scale: Scale, ddof: int, epsilon: float
 ) -> None:
-    advantages_PG = group_advantages(
-        torch.tensor(rewards), baseline=baseline, scale=scale, std_ddof=1 if ddof else 0, std_epsilon=epsilon
-    )
+    estimator = Group(baseline=baseline, scale=scale, std_ddof=1 if ddof else 0, std_epsilon=epsilon)
+    advantages_PG = estimator.of(torch.tensor(rewards))
     assert advantages_PG.dtype == torch.float64
     close(advantages_PG.flatten(), GOLDEN[name])
 
 
 def test_whitened_group_means_of_reinforce_plus_plus() -> None:
-    centred = group_advantages(torch.tensor(LITE), baseline="group_mean", scale="none", std_ddof=1, std_epsilon=1e-4)
+    centred = Group().of(torch.tensor(LITE))
     whitened = whiten(centred, Moments.of(centred), std_ddof=1, std_epsilon=1e-8)
     close(whitened.flatten(), GOLDEN["adv.reinforce++_baseline(seq whiten)"])
 
 
 def gdpo_sums() -> Tensor:
-    return decoupled_advantages(GDPO, torch.tensor([1.0, 0.5]), std_ddof=1, std_epsilon=1e-4)
+    return Gdpo().normalised(GDPO, torch.tensor([[1.0, 0.5]] * 2))
 
 
 def test_gdpo_golden() -> None:
     for component, name in ((0, "gdpo.norm_r1"), (1, "gdpo.norm_r2")):
-        single = decoupled_advantages(GDPO[..., [component]], torch.ones(1), std_ddof=1, std_epsilon=1e-4)
+        single = Gdpo().normalised(GDPO[..., [component]], torch.ones(2, 1))
         close(single, GOLDEN[name])
     close(gdpo_sums(), GOLDEN["gdpo.sum_w(1,0.5)"])
     whitened = whiten(gdpo_sums(), Moments.of(gdpo_sums()), std_ddof=1, std_epsilon=1e-4)
@@ -67,25 +63,23 @@ def test_gdpo_golden() -> None:
 
 
 def test_gdpo_whitens_over_the_batch_and_not_over_the_group() -> None:
-    per_group = group_advantages(gdpo_sums(), baseline="group_mean", scale="group_std", std_ddof=1, std_epsilon=1e-4)
+    per_group = Group(scale="group_std").of(gdpo_sums())
     close(per_group, GOLDEN["gdpo.final_GROUP_norm(upstream script)"])
-    summed_first = group_advantages(
-        GDPO @ torch.tensor([1.0, 0.5]), baseline="group_mean", scale="group_std", std_ddof=1, std_epsilon=1e-4
-    )
+    summed_first = Group(scale="group_std").of(GDPO @ torch.tensor([1.0, 0.5]))
     close(summed_first, GOLDEN["gdpo.baseline_grpo_sum_then_norm"])
 
 
 def test_gdpo_ties_what_equal_weights_and_equal_spread_tie() -> None:
     rewards = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]])
-    equal = decoupled_advantages(rewards, torch.ones(2), std_ddof=1, std_epsilon=1e-4)
-    unequal = decoupled_advantages(rewards, torch.tensor([1.0, 0.1]), std_ddof=1, std_epsilon=1e-4)
+    equal = Gdpo().normalised(rewards, torch.ones(1, 2))
+    unequal = Gdpo().normalised(rewards, torch.tensor([[1.0, 0.1]]))
     assert equal[0, 0] == equal[0, 1] == 0
     assert unequal[0, 0] > unequal[0, 1]
 
 
 def test_gdpo_needs_one_weight_per_component() -> None:
-    with pytest.raises(ValueError, match="2 reward components, but 3 weights"):
-        decoupled_advantages(GDPO, torch.ones(3), std_ddof=1, std_epsilon=1e-4)
+    with pytest.raises(ValueError, match=r"2 groups with 2 reward components, but weights of the shape \(2, 3\)"):
+        Gdpo().normalised(GDPO, torch.ones(2, 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -97,14 +91,14 @@ def test_equal_rewards_are_no_signal(
 ) -> None:
     rewards_PG = torch.tensor([rewards], dtype=dtype)
     assert has_signal(rewards_PG).tolist() == [False]
-    advantages = group_advantages(rewards_PG, baseline=baseline, scale=scale, std_ddof=1, std_epsilon=1e-8)
+    advantages = Group(baseline=baseline, scale=scale, std_epsilon=1e-8).of(rewards_PG)
     assert advantages.tolist() == [[0.0] * len(rewards)]
 
 
 def test_a_small_difference_is_signal() -> None:
     rewards_PG = torch.tensor([[0.35] * 7 + [0.4], [0.35] * 8])
     assert has_signal(rewards_PG).tolist() == [True, False]
-    advantages = group_advantages(rewards_PG, baseline="group_mean", scale="group_std", std_ddof=1, std_epsilon=1e-4)
+    advantages = Group(scale="group_std").of(rewards_PG)
     # Std of one among eight that differs by d is d/√8; epsilon takes 0.6 % off.
     assert advantages[0, 7].item() == pytest.approx(0.05 * 7 / 8 / (0.05 / 8**0.5 + 1e-4), rel=1e-5)
     assert advantages[1].tolist() == [0.0] * 8
@@ -112,37 +106,32 @@ def test_a_small_difference_is_signal() -> None:
 
 def test_without_a_baseline_equal_rewards_stay() -> None:
     ones = torch.ones(2, 1)
-    assert group_advantages(ones, baseline="none", scale="none", std_ddof=1, std_epsilon=1e-4).tolist() == [[1], [1]]
+    assert Group(baseline="none").of(ones).tolist() == [[1], [1]]
 
 
 @pytest.mark.parametrize("baseline", ["group_mean", "leave_one_out"])
 def test_a_group_of_one_has_no_baseline(baseline: Baseline) -> None:
     with pytest.raises(ValueError, match="at least 2 samples of each problem"):
-        group_advantages(torch.ones(3, 1), baseline=baseline, scale="none", std_ddof=1, std_epsilon=1e-4)
+        Group(baseline=baseline).of(torch.ones(3, 1))
 
 
 @pytest.mark.parametrize("scale", ["group_std", "batch_std"])
 def test_a_scale_needs_a_baseline(scale: Scale) -> None:
     with pytest.raises(ValueError, match="needs a group baseline"):
-        group_advantages(torch.ones(3, 4), baseline="none", scale=scale, std_ddof=1, std_epsilon=1e-4)
+        Group(baseline="none", scale=scale).of(torch.ones(3, 4))
 
 
 def test_a_reward_that_is_not_finite_is_refused() -> None:
     rewards = torch.tensor([[1.0, float("nan")]])
     with pytest.raises(ValueError, match="not finite"):
-        group_advantages(rewards, baseline="group_mean", scale="none", std_ddof=1, std_epsilon=1e-4)
+        Group().of(rewards)
 
 
 def test_batch_moments_of_ranks_add_up() -> None:
     rewards = torch.tensor(LITE)
     moments = Moments.of(rewards[:1]) + Moments.of(rewards[1:])
     assert moments == Moments.of(rewards)
-    parts = [
-        group_advantages(
-            part, baseline="group_mean", scale="batch_std", std_ddof=1, std_epsilon=1e-4, batch_moments=moments
-        )
-        for part in rewards.unsqueeze(1)
-    ]
+    parts = [Group(scale="batch_std").of(part, moments) for part in rewards.unsqueeze(1)]
     close(torch.cat(parts).flatten(), GOLDEN["adv.batch_std(LitePPO)"])
 
 
@@ -163,35 +152,35 @@ def test_clip_advantages() -> None:
 def test_max_rl() -> None:
     rewards = torch.tensor([[1.0, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
     expected = [GOLDEN["adv.maxrl_(r-mean)/mean"], [0.0] * 4, [0.0] * 4]
-    close(max_rl_advantages(rewards), expected)
+    close(MaxRl().of(rewards), expected)
     with pytest.raises(ValueError, match="not negative"):
-        max_rl_advantages(torch.tensor([[1.0, -1.0]]))
+        MaxRl().of(torch.tensor([[1.0, -1.0]]))
 
 
 def test_pass_at_k_golden() -> None:
     correct = torch.tensor([[True, True] + [False] * 6])
     mean, sigma, positive, negative = GOLDEN["passk.N8c2k4[Rbar,sigma,A_pos,A_neg]"]
-    close(pass_at_k_advantages(correct, 4), [[positive] * 2 + [negative] * 6])
+    close(PassAtK(k=4).of(correct), [[positive] * 2 + [negative] * 6])
     close((1 - mean) / sigma, positive)
 
 
 def test_pass_at_k_without_spread_is_zero() -> None:
     correct = torch.tensor([[False] * 4, [True] * 4, [True, True, False, False]])
     # Two wrong answers cannot fill a draw of three: every draw passes.
-    assert pass_at_k_advantages(correct, 3).tolist() == [[0.0] * 4] * 3
+    assert PassAtK(k=3).of(correct).tolist() == [[0.0] * 4] * 3
 
 
 def test_pass_at_one_is_the_population_std() -> None:
     correct = torch.tensor([[True, False, False, True, False]])
-    expected = group_advantages(correct.float(), baseline="group_mean", scale="group_std", std_ddof=0, std_epsilon=0.0)
-    close(pass_at_k_advantages(correct, 1), expected)
+    expected = Group(scale="group_std", std_ddof=0, std_epsilon=1e-12).of(correct.float())
+    close(PassAtK(k=1).of(correct), expected)
 
 
 def test_pass_at_k_refuses_what_it_is_not_defined_for() -> None:
     with pytest.raises(ValueError, match="1 <= k <= samples"):
-        pass_at_k_advantages(torch.ones(1, 4, dtype=torch.bool), 5)
+        PassAtK(k=5).of(torch.ones(1, 4, dtype=torch.bool))
     with pytest.raises(ValueError, match="must be bool"):
-        pass_at_k_advantages(torch.ones(1, 4), 2)
+        PassAtK(k=2).of(torch.ones(1, 4))
 
 
 group = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)
@@ -204,7 +193,7 @@ def test_shifting_a_group_changes_nothing(
     baseline: Baseline, scale: Scale, rewards: list[list[float]], shift: float
 ) -> None:
     def advantages(rewards_PG: Tensor) -> Tensor:
-        return group_advantages(rewards_PG, baseline=baseline, scale=scale, std_ddof=1, std_epsilon=1e-4)
+        return Group(baseline=baseline, scale=scale).of(rewards_PG)
 
     rewards_PG = torch.tensor(rewards)
     shift_P1 = shift * torch.arange(len(rewards)).unsqueeze(1)

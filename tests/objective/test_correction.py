@@ -1,7 +1,9 @@
 import pytest
 import torch
 
-from groupwise.objective.correction import effective_sample_fraction, engine_weights, limit_weights
+from groupwise.objective.corrections.correction import NoCorrection, effective_sample_fraction, engine_weights
+from groupwise.objective.corrections.mis import Mis
+from groupwise.objective.corrections.tis import Tis
 from tests.objective.fixture import GOLDEN, LENGTHS, OLD, OLD_MINUS_SAMPLER, close, golden
 
 FIRST_TOKENS = [0, 2, 5, 9]
@@ -9,20 +11,21 @@ SAMPLER = OLD - OLD_MINUS_SAMPLER
 
 
 def test_token_weights_golden() -> None:
-    weights_N = engine_weights(OLD, SAMPLER, LENGTHS, "token")
+    weights_N = Tis().weights(OLD, SAMPLER, LENGTHS)
     close(weights_N, golden("tis.rho"))
-    close(limit_weights(weights_N, "truncate", 0.0, 2.0), golden("tis.w_C2"))
-    close(limit_weights(weights_N, "band", 0.5, 5.0), golden("icepop.w_[0.5,5]"))
-    close(limit_weights(weights_N, "band", 0.5, 2.0), golden("mis.w_[0.5,2]"))
-    assert limit_weights(weights_N, "none", 0.5, 2.0).tolist() == [1.0] * 10
+    close(Tis(cap=2).limited(weights_N), golden("tis.w_C2"))
+    close(Mis(low=0.5, high=5).limited(weights_N), golden("icepop.w_[0.5,5]"))
+    close(Mis(low=0.5, high=2).limited(weights_N), golden("mis.w_[0.5,2]"))
+    assert NoCorrection().limited(weights_N).tolist() == [1.0] * 10
 
 
 def test_sequence_weights_golden() -> None:
-    product_N = engine_weights(OLD, SAMPLER, LENGTHS, "sequence_product")
+    cap, band = Tis(cap=2, level="sequence_product"), Mis(low=0, high=2, level="sequence_product")
+    product_N = cap.weights(OLD, SAMPLER, LENGTHS)
     close(product_N[FIRST_TOKENS], GOLDEN["tis.seq_product"])
-    close(limit_weights(product_N, "truncate", 0.0, 2.0)[FIRST_TOKENS], GOLDEN["tis.seq_trunc_C2"])
-    close(limit_weights(product_N, "band", 0.0, 2.0)[FIRST_TOKENS], GOLDEN["tis.seq_mask_C2"])
-    geometric_N = engine_weights(OLD, SAMPLER, LENGTHS, "sequence_geometric_mean")
+    close(cap.limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_trunc_C2"])
+    close(band.limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_mask_C2"])
+    geometric_N = Mis(level="sequence_geometric_mean").weights(OLD, SAMPLER, LENGTHS)
     close(geometric_N[FIRST_TOKENS], GOLDEN["tis.seq_geomean"])
     assert torch.equal(geometric_N[5:9], geometric_N[5].expand(4))
 

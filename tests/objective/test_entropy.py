@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from groupwise.objective.entropy import adapted_coefficient, token_entropy
+from groupwise.objective.entropy.target_bonus import TargetBonus
+from groupwise.objective.entropy.token_entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
 from tests.objective.fixture import GOLDEN, close
 
@@ -55,8 +56,8 @@ def test_sets_of_other_samples_are_refused() -> None:
 
 
 def test_adapted_coefficient() -> None:
-    bounds = (0.0, 0.01)
-    assert adapted_coefficient(0.001, 0.1, 0.2, 0.005, bounds) == pytest.approx(0.006)
-    assert adapted_coefficient(0.007, 0.1, 0.2, 0.005, bounds) == 0.01
-    assert adapted_coefficient(0.001, 0.3, 0.2, 0.005, bounds) == 0.0
-    assert adapted_coefficient(0.001, 0.2, 0.2, 0.005, bounds) == 0.001
+    bonus = TargetBonus(target_nats=0.2, coefficient_step=0.005, max_coefficient=0.01)
+    assert bonus.next_coefficient(0.001, 0.1) == pytest.approx(0.006)
+    assert bonus.next_coefficient(0.007, 0.1) == 0.01
+    assert bonus.next_coefficient(0.001, 0.3) == 0.0
+    assert bonus.next_coefficient(0.001, 0.2) == 0.001

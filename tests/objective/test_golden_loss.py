@@ -3,77 +3,102 @@
 import pytest
 from torch import Tensor
 
+from groupwise.objective.corrections.mis import Mis
+from groupwise.objective.corrections.tis import Tis
 from groupwise.objective.loss import Objective
-from groupwise.objective.reduction import Reduction
+from groupwise.objective.masks.off_policy import SequenceMask
+from groupwise.objective.ratios.gspo_token import GspoToken
+from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
+from groupwise.objective.ratios.sequence_product import SequenceProduct
+from groupwise.objective.reductions.constant_length import ConstantLength
+from groupwise.objective.reductions.reduction import Reduction
+from groupwise.objective.reductions.sequence_mean_token_mean import SequenceMeanTokenMean
+from groupwise.objective.reductions.sequence_mean_token_sum import SequenceMeanTokenSum
+from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.sapo import Sapo
+from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import check_golden, dr_grpo_advantages, grpo_advantages
 
-PPO = Objective(clip_low=0.2, clip_high=0.2)
+PPO_CLIP = PpoClip(clip_low=0.2, clip_high=0.2)
+PPO = Objective(surrogate=PPO_CLIP)
+GEOMETRIC = SequenceGeometricMean()
 DR = dr_grpo_advantages()
-GSPO_SMALL = Objective(ratio="sequence_geometric_mean", clip_low=3e-4, clip_high=4e-4)
+GSPO = Objective(GEOMETRIC, PPO_CLIP)
+GSPO_SMALL = Objective(GEOMETRIC, PpoClip(clip_low=3e-4, clip_high=4e-4))
 
 CASES: list[tuple[str, Objective, Reduction, Tensor | None]] = [
-    ("ppo_0.2_0.2.token_mean", PPO, "token_mean", None),
-    ("ppo_0.2_0.2.seq_mean_token_mean", PPO, "sequence_mean_token_mean", None),
-    ("ppo_0.2_0.2.seq_mean_token_sum", PPO, "sequence_mean_token_sum", None),
-    ("ppo_0.2_0.2.seq_mean_token_sum_const", PPO, "constant_length", None),
-    ("dapo_0.2_0.28.token_mean", Objective(), "token_mean", None),
-    ("olmo3_0.2_0.272_drAdv.token_mean", Objective(clip_high=0.272), "token_mean", DR),
-    ("drgrpo_0.2_const8.seq_mean_token_sum_const", PPO, "constant_length", DR),
-    ("r1_eps10.seq_mean_token_mean", Objective(clip_low=10, clip_high=10), "sequence_mean_token_mean", None),
-    ("dual_clip_c1.05.token_mean", Objective(clip_high=0.2, dual_clip=1.05), "token_mean", None),
-    ("SEED_token_level_0.2_10.token_mean", Objective(surrogate="seed_clip", clip_high=10), "token_mean", None),
-    ("SEED_token_level_0.9_10.token_mean", Objective(surrogate="seed_clip", clip_high=10), "token_mean", None),
-    ("gspo_3e-4_4e-4.seq_mean_token_mean", GSPO_SMALL, "sequence_mean_token_mean", None),
+    ("ppo_0.2_0.2.token_mean", PPO, TokenMean(), None),
+    ("ppo_0.2_0.2.seq_mean_token_mean", PPO, SequenceMeanTokenMean(), None),
+    ("ppo_0.2_0.2.seq_mean_token_sum", PPO, SequenceMeanTokenSum(), None),
+    ("ppo_0.2_0.2.seq_mean_token_sum_const", PPO, ConstantLength(), None),
+    ("dapo_0.2_0.28.token_mean", Objective(), TokenMean(), None),
+    ("olmo3_0.2_0.272_drAdv.token_mean", Objective(surrogate=PpoClip(clip_high=0.272)), TokenMean(), DR),
+    ("drgrpo_0.2_const8.seq_mean_token_sum_const", PPO, ConstantLength(), DR),
+    (
+        "r1_eps10.seq_mean_token_mean",
+        Objective(surrogate=PpoClip(clip_low=10, clip_high=10)),
+        SequenceMeanTokenMean(),
+        None,
+    ),
+    ("dual_clip_c1.05.token_mean", Objective(surrogate=PpoClip(clip_high=0.2, dual_clip=1.05)), TokenMean(), None),
+    ("SEED_token_level_0.2_10.token_mean", Objective(surrogate=SeedClip(clip_high=10)), TokenMean(), None),
+    ("SEED_token_level_0.9_10.token_mean", Objective(surrogate=SeedClip(clip_high=10)), TokenMean(), None),
+    ("gspo_3e-4_4e-4.seq_mean_token_mean", GSPO_SMALL, SequenceMeanTokenMean(), None),
     (
         "gspo_0.2_0.2.seq_mean_token_mean",
-        Objective(ratio="sequence_geometric_mean", clip_high=0.2),
-        "sequence_mean_token_mean",
+        GSPO,
+        SequenceMeanTokenMean(),
         None,
     ),
     (
         "gspo_token_0.2_0.2.seq_mean_token_mean",
-        Objective(ratio="gspo_token", clip_high=0.2),
-        "sequence_mean_token_mean",
+        Objective(GspoToken(), PPO_CLIP),
+        SequenceMeanTokenMean(),
         None,
     ),
     # LUSPO multiplies each GSPO term by the length of its sequence: the mean over sequences of token sums.
     (
         "luspo_0.2.seq_mean_token_mean",
-        Objective(ratio="sequence_geometric_mean", clip_high=0.2),
-        "sequence_mean_token_sum",
+        GSPO,
+        SequenceMeanTokenSum(),
         None,
     ),
-    ("cispo_max1.28.token_mean", Objective(surrogate="cispo", cispo_cap=1.28), "token_mean", None),
-    ("cispo_max5.token_mean", Objective(surrogate="cispo", cispo_cap=5), "token_mean", None),
-    ("sapo_1.0_1.05.seq_mean_token_mean", Objective(surrogate="sapo"), "sequence_mean_token_mean", None),
+    ("cispo_max1.28.token_mean", Objective(surrogate=Cispo(cap=1.28)), TokenMean(), None),
+    ("cispo_max5.token_mean", Objective(surrogate=Cispo(cap=5)), TokenMean(), None),
+    ("sapo_1.0_1.05.seq_mean_token_mean", Objective(surrogate=Sapo()), SequenceMeanTokenMean(), None),
     (
         "gmpo_0.4.seq_mean_token_mean",
-        Objective(surrogate="gmpo", clip_low=0.4, clip_high=0.4),
-        "sequence_mean_token_mean",
+        Objective(surrogate=Gmpo(log_clip_low=0.4, log_clip_high=0.4)),
+        SequenceMeanTokenMean(),
         None,
     ),
-    ("dppo_tv_0.1.token_mean", Objective(surrogate="dppo", clip_low=0.1, clip_high=0.1), "token_mean", None),
-    ("vespo_2_3_3_2.token_mean", Objective(surrogate="vespo", ratio="sequence_product"), "token_mean", None),
-    ("grpo_tis_C2.token_mean", Objective(clip_high=0.2, correction="truncate"), "token_mean", None),
+    ("dppo_tv_0.1.token_mean", Objective(surrogate=Dppo(tv_low=0.1, tv_high=0.1)), TokenMean(), None),
+    ("vespo_2_3_3_2.token_mean", Objective(SequenceProduct(), Vespo()), TokenMean(), None),
+    ("grpo_tis_C2.token_mean", Objective(surrogate=PPO_CLIP, correction=Tis(cap=2)), TokenMean(), None),
     (
         "grpo_icepop.token_mean",
-        Objective(clip_high=0.2, correction="band", correction_low=0.5, correction_high=5),
-        "token_mean",
+        Objective(surrogate=PPO_CLIP, correction=Mis(low=0.5, high=5)),
+        TokenMean(),
         None,
     ),
-    ("olmo3_full.token_mean", Objective(clip_high=0.272, correction="truncate"), "token_mean", DR),
+    ("olmo3_full.token_mean", Objective(surrogate=PpoClip(clip_high=0.272), correction=Tis(cap=2)), TokenMean(), DR),
     (
         "dsv32_opsm_0.1.seq_mean_token_mean",
-        Objective(clip_high=0.2, off_policy_threshold=0.1),
-        "sequence_mean_token_mean",
+        Objective(surrogate=PPO_CLIP, off_policy_mask=SequenceMask(threshold_nats=0.1)),
+        SequenceMeanTokenMean(),
         DR,
     ),
 ]
 
 
-@pytest.mark.parametrize(("name", "objective", "reduction", "advantages_B"), CASES, ids=[c[0] for c in CASES])
-def test_loss_and_gradient(name: str, objective: Objective, reduction: Reduction, advantages_B: Tensor | None) -> None:
-    check_golden(name, objective, reduction, advantages_B)
+@pytest.mark.parametrize(("name", "objective", "reduction", "advantages_E"), CASES, ids=[c[0] for c in CASES])
+def test_loss_and_gradient(name: str, objective: Objective, reduction: Reduction, advantages_E: Tensor | None) -> None:
+    check_golden(name, objective, reduction, advantages_E)
 
 
 def test_grpo_advantages_of_the_fixture() -> None:

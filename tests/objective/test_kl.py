@@ -6,27 +6,33 @@ import pytest
 import torch
 from torch import Tensor
 
-from groupwise.objective.kl import KlEstimator, KlImportance, kl_estimate, kl_per_token, kl_to_go
+from groupwise.objective.kl.k1 import K1
+from groupwise.objective.kl.k2 import K2
+from groupwise.objective.kl.k3 import K3
+from groupwise.objective.kl.kl_estimator import Importance, KlEstimator, kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
+from groupwise.objective.reductions.sequence_mean_token_mean import SequenceMeanTokenMean
+from groupwise.objective.reductions.sequence_mean_token_sum import SequenceMeanTokenSum
+from groupwise.objective.reductions.token_mean import TokenMean
 from groupwise.objective.segments import segment_sum
 from tests.objective.fixture import GOLDEN, LENGTHS, NEW_MINUS_OLD, NEW_MINUS_REF, OLD, close, golden, weights
 
-FORMS: list[tuple[str, KlEstimator, KlImportance]] = [
-    ("k1", "k1", "none"),
-    ("k2", "k2", "none"),
-    ("k3", "k3", "none"),
-    ("r*k1", "k1", "token"),
-    ("r*k3", "k3", "token"),
+FORMS: list[tuple[str, KlEstimator, Importance]] = [
+    ("k1", K1(), "none"),
+    ("k2", K2(), "none"),
+    ("k3", K3(), "none"),
+    ("r*k1", K1(), "token"),
+    ("r*k3", K3(), "token"),
 ]
 
 
 @pytest.mark.parametrize(("name", "estimator", "importance"), FORMS)
-def test_golden(name: str, estimator: KlEstimator, importance: KlImportance) -> None:
+def test_golden(name: str, estimator: KlEstimator, importance: Importance) -> None:
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
-    kl_N = kl_per_token(new_N, OLD, (new_N - NEW_MINUS_REF).detach(), LENGTHS, estimator, importance)
+    kl_N = estimator.per_token(new_N, OLD, (new_N - NEW_MINUS_REF).detach(), LENGTHS, importance)
     close(kl_N, golden(f"kl.{name}"))
-    close((weights("token_mean") * kl_N).sum(), GOLDEN[f"kl.{name}.token_mean"])
-    loss = (weights("sequence_mean_token_mean") * kl_N).sum()
+    close((weights(TokenMean()) * kl_N).sum(), GOLDEN[f"kl.{name}.token_mean"])
+    loss = (weights(SequenceMeanTokenMean()) * kl_N).sum()
     close(loss, GOLDEN[f"kl.{name}.seq_mean_token_mean"])
     (gradient_N,) = torch.autograd.grad(loss, new_N)
     close(gradient_N, golden(f"kl.{name}.grad(seq_mean_token_mean)"))
@@ -34,18 +40,18 @@ def test_golden(name: str, estimator: KlEstimator, importance: KlImportance) -> 
 
 def test_golden_of_the_sequence_sums() -> None:
     new_N = OLD + NEW_MINUS_OLD
-    cases: list[tuple[KlImportance, str]] = [
+    cases: list[tuple[Importance, str]] = [
         ("none", "kl.SEED_seq_sum_k1_mean"),
         ("sequence_product", "kl.SEED_seq_reweighted"),
     ]
     for importance, name in cases:
-        kl_N = kl_per_token(new_N, OLD, new_N - NEW_MINUS_REF, LENGTHS, "k1", importance)
-        close((weights("sequence_mean_token_sum") * kl_N).sum(), GOLDEN[name])
+        kl_N = K1().per_token(new_N, OLD, new_N - NEW_MINUS_REF, LENGTHS, importance)
+        close((weights(SequenceMeanTokenSum()) * kl_N).sum(), GOLDEN[name])
 
 
 def test_k3_stays_finite_and_pulls_towards_the_reference() -> None:
     delta = torch.tensor([-200.0, -20.0, -19.0, 0.0, 200.0], requires_grad=True)
-    value = kl_estimate(delta, "k3")
+    value = K3().estimate(delta)
     (gradient,) = torch.autograd.grad(value.sum(), delta)
     assert value.isfinite().all()
     assert (value >= 0).all()
@@ -54,7 +60,7 @@ def test_k3_stays_finite_and_pulls_towards_the_reference() -> None:
 
 def test_k3_of_a_small_difference_is_right_in_float32() -> None:
     delta = torch.tensor([1e-3, -1e-4])
-    assert kl_estimate(delta, "k3").tolist() == pytest.approx([5e-7, 5e-9], rel=1e-3)
+    assert K3().estimate(delta).tolist() == pytest.approx([5e-7, 5e-9], rel=1e-3)
 
 
 # A policy over sequences of two tokens out of three: a first row of logits, and one for each first token.
@@ -76,7 +82,7 @@ class Policy:
         first, second = self.first_V.log_softmax(-1), self.second_VV.log_softmax(-1)
         return torch.stack([torch.stack([first[a], second[a, b]]) for a in range(3) for b in range(3)]).flatten()
 
-    def probabilities_B(self) -> Tensor:
+    def probabilities_E(self) -> Tensor:
         return segment_sum(self.logps_N(), TWO).exp()
 
     def gradient(self, value: Tensor) -> Tensor:
@@ -90,7 +96,7 @@ NEW, OTHER, REF = Policy.random(1), Policy.random(2), Policy.random(3)
 
 
 def kl_sequence(p: Policy, q: Policy) -> Tensor:
-    return (p.probabilities_B() * (p.probabilities_B() / q.probabilities_B()).log()).sum()
+    return (p.probabilities_E() * (p.probabilities_E() / q.probabilities_E()).log()).sum()
 
 
 def reverse_gradient() -> Tensor:
@@ -109,7 +115,7 @@ def local_gradient(sampler: Policy) -> Tensor:
     return NEW.gradient((p.exp() * (p - q)).sum() + second)
 
 
-def expected_gradient(sampler: Policy, estimator: KlEstimator, importance: KlImportance) -> Tensor:
+def expected_gradient(sampler: Policy, estimator: KlEstimator, importance: Importance) -> Tensor:
     """Of the KL term of `policy_loss`, over all sequences that `sampler` may draw, each weighted by its probability."""
     outputs = policy_loss(
         Objective(kl_estimator=estimator, kl_importance=importance),
@@ -117,10 +123,10 @@ def expected_gradient(sampler: Policy, estimator: KlEstimator, importance: KlImp
             new_logps_N=NEW.logps_N(),
             old_logps_N=sampler.logps_N().detach(),
             ref_logps_N=REF.logps_N().detach(),
-            lengths_B=TWO,
-            advantages_B=torch.zeros(9),
-            weights_N=sampler.probabilities_B().detach().repeat_interleave(2),
-            kl_coefficient_B=torch.ones(9),
+            lengths_E=TWO,
+            advantages_N=torch.zeros(18),
+            weights_N=sampler.probabilities_E().detach().repeat_interleave(2),
+            kl_coefficient_E=torch.ones(9),
         ),
     )
     return NEW.gradient(outputs.loss)
@@ -137,77 +143,80 @@ def test_the_policies_differ() -> None:
 
 
 def test_k1_as_a_loss_has_no_gradient_on_policy() -> None:
-    assert expected_gradient(NEW, "k1", "none").abs().max() < 1e-15
+    assert expected_gradient(NEW, K1(), "none").abs().max() < 1e-15
 
 
 def test_k1_as_a_loss_forgets_the_reference_off_policy() -> None:
     """It lowers the likelihood of the samples, whatever the reference is."""
-    likelihood = NEW.gradient(OTHER.probabilities_B().detach() @ segment_sum(NEW.logps_N(), TWO))
-    same(expected_gradient(OTHER, "k1", "none"), likelihood)
+    likelihood = NEW.gradient(OTHER.probabilities_E().detach() @ segment_sum(NEW.logps_N(), TWO))
+    same(expected_gradient(OTHER, K1(), "none"), likelihood)
 
 
 def test_k2_as_a_loss_is_the_local_gradient_on_policy() -> None:
-    same(expected_gradient(NEW, "k2", "none"), local_gradient(NEW))
+    same(expected_gradient(NEW, K2(), "none"), local_gradient(NEW))
 
 
 @pytest.mark.parametrize("sampler", [NEW, OTHER], ids=["on_policy", "off_policy"])
-@pytest.mark.parametrize(("estimator", "importance"), [("k1", "token"), ("k3", "token"), ("k2", "token_detached")])
+@pytest.mark.parametrize(("estimator", "importance"), [(K1(), "token"), (K3(), "token"), (K2(), "token_detached")])
 def test_token_weighted_forms_are_the_local_gradient(
-    estimator: KlEstimator, importance: KlImportance, sampler: Policy
+    estimator: KlEstimator, importance: Importance, sampler: Policy
 ) -> None:
     same(expected_gradient(sampler, estimator, importance), local_gradient(sampler))
 
 
 @pytest.mark.parametrize("sampler", [NEW, OTHER], ids=["on_policy", "off_policy"])
 def test_sequence_weighted_k1_is_exact(sampler: Policy) -> None:
-    same(expected_gradient(sampler, "k1", "sequence_product"), reverse_gradient())
+    same(expected_gradient(sampler, K1(), "sequence_product"), reverse_gradient())
 
 
 @pytest.mark.parametrize("sampler", [NEW, OTHER], ids=["on_policy", "off_policy"])
 def test_a_detached_ratio_brings_back_the_zero_of_k1(sampler: Policy) -> None:
-    assert expected_gradient(sampler, "k1", "token_detached").abs().max() < 1e-15
+    assert expected_gradient(sampler, K1(), "token_detached").abs().max() < 1e-15
 
 
 def test_estimates_of_whole_sequences_on_policy() -> None:
-    delta_B = segment_sum(NEW.logps_N() - REF.logps_N().detach(), TWO)
-    probability_B = NEW.probabilities_B().detach()
-    expected = {"k1": torch.zeros(12, dtype=torch.float64), "k2": reverse_gradient(), "k3": forward_gradient()}
-    estimators: list[KlEstimator] = ["k1", "k2", "k3"]
-    for estimator in estimators:
-        same(NEW.gradient((probability_B * kl_estimate(delta_B, estimator)).sum()), expected[estimator])
+    delta_E = segment_sum(NEW.logps_N() - REF.logps_N().detach(), TWO)
+    probability_E = NEW.probabilities_E().detach()
+    expected: list[tuple[KlEstimator, Tensor]] = [
+        (K1(), torch.zeros(12, dtype=torch.float64)),
+        (K2(), reverse_gradient()),
+        (K3(), forward_gradient()),
+    ]
+    for estimator, gradient in expected:
+        same(NEW.gradient((probability_E * estimator.estimate(delta_E)).sum()), gradient)
 
 
 def test_weighted_estimates_of_whole_sequences_off_policy() -> None:
-    delta_B = segment_sum(NEW.logps_N() - REF.logps_N().detach(), TWO)
-    old_B = OTHER.probabilities_B().detach()
-    ratio_B = NEW.probabilities_B() / old_B
-    for weighted_B in (
-        ratio_B * kl_estimate(delta_B, "k1"),
-        ratio_B * kl_estimate(delta_B, "k3"),
-        ratio_B.detach() * kl_estimate(delta_B, "k2"),
+    delta_E = segment_sum(NEW.logps_N() - REF.logps_N().detach(), TWO)
+    old_E = OTHER.probabilities_E().detach()
+    ratio_E = NEW.probabilities_E() / old_E
+    for weighted_E in (
+        ratio_E * K1().estimate(delta_E),
+        ratio_E * K3().estimate(delta_E),
+        ratio_E.detach() * K2().estimate(delta_E),
     ):
-        same(NEW.gradient((old_B * weighted_B).sum()), reverse_gradient())
+        same(NEW.gradient((old_E * weighted_E).sum()), reverse_gradient())
 
 
 def test_k3_per_token_is_the_forward_divergence_of_each_state() -> None:
     p, q = NEW.second_VV.log_softmax(-1), REF.second_VV.log_softmax(-1)
     second = (q.exp() * (q - p)).sum(-1) @ NEW.first_V.softmax(-1).detach()
     p, q = NEW.first_V.log_softmax(-1), REF.first_V.log_softmax(-1)
-    same(expected_gradient(NEW, "k3", "none"), NEW.gradient((q.exp() * (q - p)).sum() + second))
+    same(expected_gradient(NEW, K3(), "none"), NEW.gradient((q.exp() * (q - p)).sum() + second))
 
 
 def test_k1_in_the_reward_is_exact_on_policy() -> None:
-    """As an advantage per token, through the same policy term as any other reward."""
+    """As a cost per token that the advantage loses, through the same policy term as any other reward."""
     old_N = NEW.logps_N().detach()
     outputs = policy_loss(
         Objective(),
         LossInputs(
             new_logps_N=NEW.logps_N(),
             old_logps_N=old_N,
-            lengths_B=TWO,
-            advantages_B=torch.zeros(9),
-            advantages_N=-kl_to_go(old_N, REF.logps_N(), TWO),
-            weights_N=NEW.probabilities_B().detach().repeat_interleave(2),
+            lengths_E=TWO,
+            advantages_N=torch.zeros(18),
+            kl_cost_N=kl_to_go(old_N, REF.logps_N(), TWO),
+            weights_N=NEW.probabilities_E().detach().repeat_interleave(2),
         ),
     )
     same(NEW.gradient(outputs.loss), reverse_gradient())

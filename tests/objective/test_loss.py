@@ -1,15 +1,37 @@
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from groupwise.objective.kl import KlEstimator, KlImportance
-from groupwise.objective.loss import LossInputs, Objective, SurrogateName, policy_loss
+from groupwise.objective.corrections.mis import Mis
+from groupwise.objective.corrections.tis import Tis
+from groupwise.objective.kl.k1 import K1
+from groupwise.objective.kl.k2 import K2
+from groupwise.objective.kl.k3 import K3
+from groupwise.objective.kl.kl_estimator import Importance, KlEstimator
+from groupwise.objective.loss import LossInputs, Objective, policy_loss
+from groupwise.objective.masks.off_policy import SequenceMask
 from groupwise.objective.metric import merge_metrics
-from groupwise.objective.ratio import RatioLevel
-from groupwise.objective.reduction import count_totals, token_weights
+from groupwise.objective.ratios.gspo_token import GspoToken
+from groupwise.objective.ratios.no_ratio import NoRatio
+from groupwise.objective.ratios.ratio import RatioLevel
+from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
+from groupwise.objective.ratios.sequence_product import SequenceProduct
+from groupwise.objective.ratios.token import TokenRatio
+from groupwise.objective.reductions.reduction import ReductionInputs, count_totals
+from groupwise.objective.reductions.sequence_mean_token_mean import SequenceMeanTokenMean
+from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.reinforce import Reinforce
+from groupwise.objective.surrogates.sapo import Sapo
+from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.surrogate import Surrogate
+from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import (
     LENGTHS,
     NEW_MINUS_OLD,
@@ -21,10 +43,32 @@ from tests.objective.fixture import (
     weights,
 )
 
+RATIOS: tuple[RatioLevel, ...] = (TokenRatio(), SequenceGeometricMean(), GspoToken(), SequenceProduct(), NoRatio())
+SURROGATES: tuple[Surrogate, ...] = (
+    PpoClip(),
+    PpoClip(dual_clip=3.0),
+    Cispo(),
+    Sapo(),
+    Reinforce(),
+    Dppo(),
+    Vespo(),
+    Gmpo(),
+    SeedClip(),
+)
+DEFINED = [(s, r) for s in SURROGATES for r in RATIOS if s.needs_ratio in ("", r.type)]
+KL_FORMS: tuple[tuple[KlEstimator, Importance], ...] = (
+    (K1(), "none"),
+    (K2(), "token"),
+    (K3(), "token_detached"),
+    (K1(), "sequence_product"),
+    (K2(), "none"),
+    (K3(), "token"),
+)
+
 
 def extreme_inputs(dtype: torch.dtype) -> LossInputs:
     """Log-ratios of ±200 in every stream, for both signs of the advantage, beside ordinary ones."""
-    lengths_B = torch.tensor([2, 0, 1, 3, 1, 1])
+    lengths_E = torch.tensor([2, 0, 1, 3, 1, 1])
     old_N = torch.tensor([-1.0, -250, -0.5, -1, -2, -250, -250, -1], dtype=dtype)
     new_N = torch.tensor([-201.0, -50, -0.5, -201, -2, -50, -50, -201], dtype=dtype)
     return LossInputs(
@@ -32,31 +76,25 @@ def extreme_inputs(dtype: torch.dtype) -> LossInputs:
         old_logps_N=old_N,
         ref_logps_N=torch.tensor([-1.0, -250, -200.5, -1, -1, -1, -250, -1], dtype=dtype),
         sampler_logps_N=torch.tensor([-201.0, -50, -0.5, -1, -202, -250, -50, -201], dtype=dtype),
-        lengths_B=lengths_B,
-        advantages_B=torch.tensor([1.0, 0.5, -1, -1, -1, 1], dtype=torch.float64),
-        weights_N=token_weights(lengths_B, "sequence_mean_token_mean", count_totals(lengths_B)),
+        lengths_E=lengths_E,
+        advantages_N=torch.tensor([1.0, 0.5, -1, -1, -1, 1], dtype=torch.float64).repeat_interleave(lengths_E),
+        weights_N=SequenceMeanTokenMean().token_weights(ReductionInputs(lengths_E, count_totals(lengths_E))),
         entropy_N=torch.rand(8, dtype=dtype, generator=torch.Generator().manual_seed(0)),
-        kl_coefficient_B=torch.full((6,), 0.1, dtype=torch.float64),
+        kl_coefficient_E=torch.full((6,), 0.1, dtype=torch.float64),
         entropy_coefficient=0.1,
         drift_coefficient_N=torch.ones(8, dtype=dtype),
     )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("ratio", get_args(RatioLevel))
-@pytest.mark.parametrize("surrogate", get_args(SurrogateName))
-def test_extreme_log_ratios_stay_finite(surrogate: SurrogateName, ratio: RatioLevel, dtype: torch.dtype) -> None:
-    if (surrogate == "gmpo" and ratio != "token") or (surrogate == "vespo" and ratio != "sequence_product"):
-        return
-    estimators: tuple[KlEstimator, ...] = get_args(KlEstimator)
-    importances: tuple[KlImportance, ...] = get_args(KlImportance)
-    for estimator, importance in zip(estimators * 2, importances + importances[:2], strict=True):
+@pytest.mark.parametrize(("surrogate", "ratio"), DEFINED, ids=[f"{s.type}-{r.type}" for s, r in DEFINED])
+def test_extreme_log_ratios_stay_finite(surrogate: Surrogate, ratio: RatioLevel, dtype: torch.dtype) -> None:
+    for estimator, importance in KL_FORMS:
         objective = Objective(
             ratio=ratio,
             surrogate=surrogate,
-            correction="truncate",
-            correction_level="sequence_product",
-            off_policy_threshold=0.1,
+            correction=Tis(level="sequence_product"),
+            off_policy_mask=SequenceMask(threshold_nats=0.1),
             kl_estimator=estimator,
             kl_importance=importance,
         )
@@ -66,38 +104,40 @@ def test_extreme_log_ratios_stay_finite(surrogate: SurrogateName, ratio: RatioLe
         assert all(torch.as_tensor(m.value).isfinite() for m in merge_metrics([outputs.metrics]).values())
 
 
-def test_advantages_per_token_take_the_place_of_those_per_sequence() -> None:
+def test_advantages_may_differ_within_an_episode() -> None:
     per_token_N = torch.linspace(-1, 1, 10, dtype=torch.float64)
-    outputs, _ = loss_and_gradient(Objective(clip_high=0.2), inputs("token_mean", advantages_N=per_token_N))
+    outputs, _ = loss_and_gradient(
+        Objective(surrogate=PpoClip(clip_high=0.2)), inputs(TokenMean(), advantages_N=per_token_N)
+    )
     ratio_N = NEW_MINUS_OLD.exp()
     close(outputs.loss, -torch.minimum(ratio_N * per_token_N, ratio_N.clamp(0.8, 1.2) * per_token_N).mean())
 
 
 def test_kl_coefficients_differ_by_sequence_and_leave_the_policy_term_alone() -> None:
-    plain, _ = loss_and_gradient(Objective(), inputs("token_mean"))
-    coefficient_B = torch.tensor([0.0, 0.5, 0.0, 2.0])
-    of = inputs("token_mean", kl_coefficient_B=coefficient_B)
-    outputs, _ = loss_and_gradient(Objective(kl_estimator="k2", kl_importance="none"), of)
-    expected = (coefficient_B.repeat_interleave(LENGTHS) * NEW_MINUS_REF.square() / 2).mean()
+    plain, _ = loss_and_gradient(Objective(), inputs(TokenMean()))
+    coefficient_E = torch.tensor([0.0, 0.5, 0.0, 2.0])
+    of = inputs(TokenMean(), kl_coefficient_E=coefficient_E)
+    outputs, _ = loss_and_gradient(Objective(kl_estimator=K2(), kl_importance="none"), of)
+    expected = (coefficient_E.repeat_interleave(LENGTHS) * NEW_MINUS_REF.square() / 2).mean()
     close(outputs.loss - plain.loss, expected)
     assert float(outputs.metrics["policy/kl_loss"].value) == pytest.approx(float(expected))
 
 
 def test_kl_may_have_a_reduction_of_its_own() -> None:
-    ones_B = torch.ones(4)
-    own = inputs("token_mean", kl_coefficient_B=ones_B, kl_weights_N=weights("sequence_mean_token_mean"))
+    ones_E = torch.ones(4)
+    own = inputs(TokenMean(), kl_coefficient_E=ones_E, kl_weights_N=weights(SequenceMeanTokenMean()))
     outputs, _ = loss_and_gradient(Objective(), own)
-    shared, _ = loss_and_gradient(Objective(), inputs("sequence_mean_token_mean", kl_coefficient_B=ones_B))
-    plain, _ = loss_and_gradient(Objective(), inputs("token_mean"))
+    shared, _ = loss_and_gradient(Objective(), inputs(SequenceMeanTokenMean(), kl_coefficient_E=ones_E))
+    plain, _ = loss_and_gradient(Objective(), inputs(TokenMean()))
     close(outputs.metrics["policy/kl_loss"].value, shared.metrics["policy/kl_loss"].value)
     close(outputs.metrics["policy/policy_loss"].value, plain.metrics["policy/loss"].value)
 
 
 def test_masks_of_the_policy_term_leave_kl_and_denominator() -> None:
     mask_N = torch.tensor([True, False] * 5)
-    of = inputs("token_mean", policy_mask_N=mask_N, kl_coefficient_B=torch.ones(4))
+    of = inputs(TokenMean(), policy_mask_N=mask_N, kl_coefficient_E=torch.ones(4))
     outputs, gradient_N = loss_and_gradient(Objective(), of)
-    full, full_gradient_N = loss_and_gradient(Objective(), inputs("token_mean"))
+    full, full_gradient_N = loss_and_gradient(Objective(), inputs(TokenMean()))
     kl_only = replace(of, policy_mask_N=torch.zeros(10, dtype=torch.bool))
     _, kl_gradient_N = loss_and_gradient(Objective(), kl_only)
     close(gradient_N, full_gradient_N * mask_N + kl_gradient_N)
@@ -107,7 +147,7 @@ def test_masks_of_the_policy_term_leave_kl_and_denominator() -> None:
 
 def test_entropy_bonus_raises_entropy() -> None:
     entropy_N = torch.linspace(0.1, 1.0, 10, dtype=torch.float64).requires_grad_()
-    of = inputs("token_mean", entropy_N=entropy_N, entropy_coefficient=0.01)
+    of = inputs(TokenMean(), entropy_N=entropy_N, entropy_coefficient=0.01)
     outputs = policy_loss(Objective(), of)
     (gradient_N,) = torch.autograd.grad(outputs.loss, entropy_N)
     close(gradient_N, torch.full((10,), -0.001))
@@ -117,20 +157,20 @@ def test_entropy_bonus_raises_entropy() -> None:
 def test_drift_penalty_acts_on_its_tokens_alone() -> None:
     coefficient_N = torch.zeros(10, dtype=torch.float64)
     coefficient_N[3] = 2.0
-    outputs, gradient_N = loss_and_gradient(Objective(), inputs("token_mean", drift_coefficient_N=coefficient_N))
-    plain, plain_gradient_N = loss_and_gradient(Objective(), inputs("token_mean"))
+    outputs, gradient_N = loss_and_gradient(Objective(), inputs(TokenMean(), drift_coefficient_N=coefficient_N))
+    plain, plain_gradient_N = loss_and_gradient(Objective(), inputs(TokenMean()))
     close(outputs.loss - plain.loss, 2.0 * 0.4 / 10)
     close(gradient_N - plain_gradient_N, [0.0] * 3 + [-0.2] + [0.0] * 6)
 
 
 def metrics_of(objective: Objective, **more: Any) -> dict[str, float]:
-    outputs = policy_loss(objective, inputs("token_mean", **more))
+    outputs = policy_loss(objective, inputs(TokenMean(), **more))
     return {name: float(m.value) for name, m in merge_metrics([outputs.metrics]).items()}
 
 
 def test_metrics() -> None:
     entropy_N = torch.linspace(0.1, 1.0, 10, dtype=torch.float64)
-    found = metrics_of(Objective(clip_high=0.2), entropy_N=entropy_N)
+    found = metrics_of(Objective(surrogate=PpoClip(clip_high=0.2)), entropy_N=entropy_N)
     ratio_N, engine_N = NEW_MINUS_OLD.exp(), OLD_MINUS_SAMPLER.exp()
     expected: dict[str, Tensor | float] = {
         "policy/ratio_mean": ratio_N.mean(),
@@ -155,40 +195,42 @@ def test_metrics() -> None:
 
 
 def test_metrics_of_an_engine_correction() -> None:
-    found = metrics_of(Objective(correction="truncate", off_policy_threshold=0.1))
+    found = metrics_of(Objective(correction=Tis(), off_policy_mask=SequenceMask(threshold_nats=0.1)))
     assert found["engine/weight_limited_fraction"] == pytest.approx(0.2)
     assert found["policy/off_policy_masked_fraction"] == pytest.approx(0.1)
 
 
 def test_tokens_of_weight_zero_are_not_measured() -> None:
-    kept_B = torch.tensor([True, False, True, True])
-    weights_N = token_weights(LENGTHS, "token_mean", count_totals(LENGTHS, kept_B), kept_B=kept_B)
-    of = replace(inputs("token_mean"), weights_N=weights_N)
+    kept_E = torch.tensor([True, False, True, True])
+    weights_N = TokenMean().token_weights(ReductionInputs(LENGTHS, count_totals(LENGTHS, kept_E)), kept_E)
+    of = replace(inputs(TokenMean()), weights_N=weights_N)
     merged = merge_metrics([policy_loss(Objective(), of).metrics])
-    kept_N = kept_B.repeat_interleave(LENGTHS)
+    kept_N = kept_E.repeat_interleave(LENGTHS)
     assert merged["policy/ratio_mean"].weight == 7
     assert merged["policy/ratio_max"].value == pytest.approx(NEW_MINUS_OLD[kept_N].exp().max().item())
     assert merged["policy/kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[kept_N].mean().item())
 
 
 def test_metrics_carry_no_gradient() -> None:
-    outputs = policy_loss(Objective(correction="truncate"), inputs("token_mean", kl_coefficient_B=torch.ones(4)))
+    outputs = policy_loss(Objective(correction=Tis()), inputs(TokenMean(), kl_coefficient_E=torch.ones(4)))
     values = [m.value for m in outputs.metrics.values()]
     assert not any(isinstance(v, Tensor) and (v.requires_grad or v.ndim) for v in values)
 
 
 def test_an_empty_micro_batch_is_zero() -> None:
     none = torch.zeros(0)
-    for lengths_B in (torch.zeros(0, dtype=torch.long), torch.zeros(2, dtype=torch.long)):
+    for lengths_E in (torch.zeros(0, dtype=torch.long), torch.zeros(2, dtype=torch.long)):
         of = LossInputs(
             new_logps_N=none.clone().requires_grad_(),
             old_logps_N=none,
             sampler_logps_N=none,
-            lengths_B=lengths_B,
-            advantages_B=torch.zeros(lengths_B.numel()),
+            lengths_E=lengths_E,
+            advantages_N=none,
             weights_N=none,
         )
-        objective = Objective(correction="truncate", correction_level="sequence_product", off_policy_threshold=0.1)
+        objective = Objective(
+            correction=Tis(level="sequence_product"), off_policy_mask=SequenceMask(threshold_nats=0.1)
+        )
         outputs = policy_loss(objective, of)
         outputs.loss.backward()
         assert outputs.loss.item() == 0
@@ -200,8 +242,8 @@ def test_on_policy_one_token() -> None:
     of = LossInputs(
         new_logps_N=logp,
         old_logps_N=logp.detach(),
-        lengths_B=torch.tensor([1]),
-        advantages_B=torch.tensor([0.7], dtype=torch.float64),
+        lengths_E=torch.tensor([1]),
+        advantages_N=torch.tensor([0.7], dtype=torch.float64),
         weights_N=torch.ones(1, dtype=torch.float64),
     )
     outputs, gradient_N = loss_and_gradient(Objective(), of)
@@ -212,37 +254,24 @@ def test_on_policy_one_token() -> None:
 @pytest.mark.parametrize(
     ("objective", "missing", "more", "message"),
     [
-        (Objective(correction="band"), "sampler_logps_N", {}, "an engine correction needs sampler_logps_N"),
-        (Objective(off_policy_threshold=0.1), "sampler_logps_N", {}, "the off-policy mask needs sampler_logps_N"),
-        (Objective(), "ref_logps_N", {"kl_coefficient_B": torch.ones(4)}, "a KL term needs ref_logps_N"),
+        (Objective(correction=Mis()), "sampler_logps_N", {}, "an engine correction needs sampler_logps_N"),
+        (
+            Objective(off_policy_mask=SequenceMask(threshold_nats=0.1)),
+            "sampler_logps_N",
+            {},
+            "the off-policy mask needs sampler_logps_N",
+        ),
+        (Objective(), "ref_logps_N", {"kl_coefficient_E": torch.ones(4)}, "a KL term needs ref_logps_N"),
         (Objective(), "entropy_N", {"entropy_coefficient": 0.1}, "an entropy bonus needs entropy_N"),
     ],
 )
 def test_a_missing_stream_is_named(objective: Objective, missing: str, more: dict[str, Any], message: str) -> None:
     changed: dict[str, Any] = {missing: None}
-    of = replace(inputs("token_mean", **more), **changed)
+    of = replace(inputs(TokenMean(), **more), **changed)
     with pytest.raises(ValueError, match=message):
         policy_loss(objective, of)
 
 
 def test_lengths_have_to_fit() -> None:
     with pytest.raises(ValueError, match="adds up to 11 tokens, but the token axis has 10"):
-        policy_loss(Objective(), replace(inputs("token_mean"), lengths_B=torch.tensor([2, 3, 5, 1])))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"clip_low": -0.1}, "must not be negative"),
-        ({"dual_clip": 1.0}, "larger than 1"),
-        ({"cispo_cap": 0.0}, "cispo_floor < cispo_cap"),
-        ({"sapo_temperatures": (1.0, 0.0)}, "must be positive"),
-        ({"correction": "band", "correction_low": 2.0}, "correction_low < correction_high"),
-        ({"correction": "truncate", "correction_high": 0.0}, "correction_high > 0"),
-        ({"surrogate": "gmpo", "ratio": "none"}, "needs ratio token"),
-        ({"surrogate": "vespo"}, "needs ratio sequence_product"),
-    ],
-)
-def test_an_objective_refuses_what_has_no_meaning(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Objective(**fields)
+        policy_loss(Objective(), replace(inputs(TokenMean()), lengths_E=torch.tensor([2, 3, 5, 1])))

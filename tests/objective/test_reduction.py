@@ -1,7 +1,7 @@
 """Token weights, and what they are for: no split of a step changes its loss or gradient."""
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -9,61 +9,84 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from groupwise.objective.corrections.mis import Mis
+from groupwise.objective.corrections.tis import Tis
+from groupwise.objective.kl.k1 import K1
+from groupwise.objective.kl.k2 import K2
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
+from groupwise.objective.masks.off_policy import SequenceMask
 from groupwise.objective.metric import merge_metrics
-from groupwise.objective.reduction import (
+from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
+from groupwise.objective.ratios.sequence_product import SequenceProduct
+from groupwise.objective.reductions.constant_length import ConstantLength
+from groupwise.objective.reductions.group_token_mean import GroupTokenMean
+from groupwise.objective.reductions.reduction import (
     Reduction,
+    ReductionInputs,
     StepTotals,
     count_totals,
     group_token_totals,
-    token_weights,
 )
+from groupwise.objective.reductions.sequence_mean_token_mean import SequenceMeanTokenMean
+from groupwise.objective.reductions.sequence_mean_token_sum import SequenceMeanTokenSum
+from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import close
 
-REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+REDUCTIONS: tuple[Reduction, ...] = (
+    TokenMean(),
+    SequenceMeanTokenMean(),
+    SequenceMeanTokenSum(),
+    ConstantLength(),
+    GroupTokenMean(),
+)
+each_reduction = pytest.mark.parametrize("reduction", REDUCTIONS, ids=[r.type for r in REDUCTIONS])
 TWO_LENGTHS = torch.tensor([10, 1000])
 
 
 def test_weights_of_a_short_and_a_long_answer() -> None:
     """The short answer's tokens cost 1, the long one's 0."""
     loss_N = torch.cat([torch.ones(10), torch.zeros(1000)]).double()
-    expected: dict[Reduction, float] = {
-        "token_mean": 10 / 1010,
-        "sequence_mean_token_mean": 0.5,
-        "sequence_mean_token_sum": 5.0,
-        "constant_length": 10 / (2 * 2000),
-    }
-    for reduction, value in expected.items():
-        weights_N = token_weights(TWO_LENGTHS, reduction, count_totals(TWO_LENGTHS), constant_length=2000)
+    expected: list[tuple[Reduction, float]] = [
+        (TokenMean(), 10 / 1010),
+        (SequenceMeanTokenMean(), 0.5),
+        (SequenceMeanTokenSum(), 5.0),
+        (ConstantLength(), 10 / (2 * 2000)),
+        (ConstantLength(tokens=1000), 10 / (2 * 1000)),
+    ]
+    for reduction, value in expected:
+        weights_N = reduction.token_weights(ReductionInputs(TWO_LENGTHS, count_totals(TWO_LENGTHS), 2000))
         assert weights_N.dtype == torch.float64
         assert (weights_N * loss_N).sum().item() == pytest.approx(value, rel=1e-12)
 
 
 def test_group_token_mean_is_a_mean_over_groups_of_token_means() -> None:
-    lengths_B, group_B = torch.tensor([1, 3, 10, 30]), torch.tensor([0, 0, 1, 1])
-    tokens_P = group_token_totals(lengths_B, group_B, 2)
+    lengths_E, group_E = torch.tensor([1, 3, 10, 30]), torch.tensor([0, 0, 1, 1])
+    tokens_P = group_token_totals(lengths_E, group_E, 2)
     assert tokens_P.tolist() == [4, 40]
-    totals = replace(count_totals(lengths_B), groups=2)
-    weights_N = token_weights(lengths_B, "group_token_mean", totals, group_tokens_B=tokens_P[group_B])
+    totals = replace(count_totals(lengths_E), groups=2)
+    inputs = ReductionInputs(lengths_E, totals, group_tokens_E=tokens_P[group_E])
+    weights_N = GroupTokenMean().token_weights(inputs)
     close(weights_N, [1 / 8] * 4 + [1 / 80] * 40)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@each_reduction
 def test_truncated_answers_leave_numerator_and_denominator_both(reduction: Reduction) -> None:
     """The masked step weighs its remaining sequences exactly as the step that never had the masked one."""
-    lengths_B, group_B = torch.tensor([4, 2, 7, 3]), torch.tensor([0, 0, 1, 1])
-    kept_B = torch.tensor([True, True, False, True])
+    lengths_E, group_E = torch.tensor([4, 2, 7, 3]), torch.tensor([0, 0, 1, 1])
+    kept_E = torch.tensor([True, True, False, True])
 
-    def weights(lengths_B: Tensor, group_B: Tensor, kept_B: Tensor | None) -> Tensor:
-        tokens_P = group_token_totals(lengths_B, group_B, 2, kept_B)
-        totals = replace(count_totals(lengths_B, kept_B), groups=int((tokens_P > 0).sum()))
-        return token_weights(
-            lengths_B, reduction, totals, kept_B=kept_B, constant_length=8, group_tokens_B=tokens_P[group_B]
-        )
+    def weights(lengths_E: Tensor, group_E: Tensor, trained_E: Tensor | None) -> Tensor:
+        tokens_P = group_token_totals(lengths_E, group_E, 2, trained_E)
+        totals = replace(count_totals(lengths_E, trained_E), groups=int((tokens_P > 0).sum()))
+        return reduction.token_weights(ReductionInputs(lengths_E, totals, 8, tokens_P[group_E]), trained_E)
 
-    masked_N = weights(lengths_B, group_B, kept_B)
+    masked_N = weights(lengths_E, group_E, kept_E)
     assert masked_N[6:13].tolist() == [0.0] * 7
-    never_N = weights(lengths_B[kept_B], group_B[kept_B], None)
+    never_N = weights(lengths_E[kept_E], group_E[kept_E], None)
     assert torch.equal(torch.cat([masked_N[:6], masked_N[13:]]), never_N)
 
 
@@ -73,30 +96,24 @@ def test_totals_add_up() -> None:
     assert count_totals(torch.tensor([3, 0, 4]), torch.tensor([False, True, True])) == StepTotals(2, 4)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@each_reduction
 def test_empty_sequences_and_empty_steps_are_finite(reduction: Reduction) -> None:
-    lengths_B = torch.tensor([0, 1, 0])
-    totals = replace(count_totals(lengths_B), groups=1)
-    weights_N = token_weights(lengths_B, reduction, totals, constant_length=4, group_tokens_B=torch.tensor([1, 1, 1]))
+    lengths_E = torch.tensor([0, 1, 0])
+    totals = replace(count_totals(lengths_E), groups=1)
+    weights_N = reduction.token_weights(ReductionInputs(lengths_E, totals, 4, torch.tensor([1, 1, 1])))
     assert weights_N.isfinite().all()
     assert weights_N.shape == (1,)
-    none_kept = token_weights(
-        lengths_B,
-        reduction,
-        StepTotals(0, 0, 1),
-        kept_B=torch.zeros(3, dtype=torch.bool),
-        constant_length=4,
-        group_tokens_B=torch.zeros(3, dtype=torch.long),
-    )
+    empty = ReductionInputs(lengths_E, StepTotals(0, 0, 1), 4, torch.zeros(3, dtype=torch.long))
+    none_kept = reduction.token_weights(empty, torch.zeros(3, dtype=torch.bool))
     assert none_kept.tolist() == [0.0]
 
 
 def test_refusals() -> None:
     totals = count_totals(TWO_LENGTHS)
     with pytest.raises(ValueError, match="at least 1 token, got 0"):
-        token_weights(TWO_LENGTHS, "constant_length", totals)
-    with pytest.raises(ValueError, match="group_tokens_B"):
-        token_weights(TWO_LENGTHS, "group_token_mean", totals)
+        ConstantLength().token_weights(ReductionInputs(TWO_LENGTHS, totals))
+    with pytest.raises(ValueError, match="group_tokens_E"):
+        GroupTokenMean().token_weights(ReductionInputs(TWO_LENGTHS, totals))
 
 
 # A step of ragged groups, cut into micro-batches. Everything that an objective may use is switched on.
@@ -104,37 +121,39 @@ def test_refusals() -> None:
 GROUP_SIZE = 4
 OBJECTIVES = [
     Objective(),
-    Objective(clip_high=0.2, dual_clip=2.0, correction="truncate", off_policy_threshold=0.1),
     Objective(
-        ratio="sequence_geometric_mean", surrogate="cispo", correction="band", correction_level="sequence_product"
+        surrogate=PpoClip(clip_high=0.2, dual_clip=2.0),
+        correction=Tis(),
+        off_policy_mask=SequenceMask(threshold_nats=0.1),
     ),
-    Objective(ratio="sequence_product", surrogate="vespo", kl_estimator="k2", kl_importance="none"),
-    Objective(surrogate="gmpo", kl_estimator="k1", kl_importance="sequence_product"),
+    Objective(SequenceGeometricMean(), Cispo(), correction=Mis(level="sequence_product")),
+    Objective(SequenceProduct(), Vespo(), kl_estimator=K2(), kl_importance="none"),
+    Objective(surrogate=Gmpo(), kl_estimator=K1(), kl_importance="sequence_product"),
 ]
 
 
 def make_step(lengths: list[int], reduction: Reduction, seed: int) -> LossInputs:
     generator = torch.Generator().manual_seed(seed)
-    lengths_B, num_tokens = torch.tensor(lengths), sum(lengths)
+    lengths_E, num_tokens = torch.tensor(lengths), sum(lengths)
 
     def noise(scale: float, *shape: int) -> Tensor:
         return scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     old_N = -noise(1.0, num_tokens).abs()
-    group_B = torch.arange(len(lengths)) // GROUP_SIZE
-    tokens_P = group_token_totals(lengths_B, group_B, int(group_B.max()) + 1)
-    totals = replace(count_totals(lengths_B), groups=int((tokens_P > 0).sum()))
+    group_E = torch.arange(len(lengths)) // GROUP_SIZE
+    tokens_P = group_token_totals(lengths_E, group_E, int(group_E.max()) + 1)
+    totals = replace(count_totals(lengths_E), groups=int((tokens_P > 0).sum()))
     return LossInputs(
         new_logps_N=old_N + noise(0.3, num_tokens),
         old_logps_N=old_N,
         ref_logps_N=old_N + noise(0.3, num_tokens),
         sampler_logps_N=old_N + noise(0.3, num_tokens),
-        lengths_B=lengths_B,
-        advantages_B=noise(1.0, len(lengths)),
-        weights_N=token_weights(lengths_B, reduction, totals, constant_length=16, group_tokens_B=tokens_P[group_B]),
+        lengths_E=lengths_E,
+        advantages_N=noise(1.0, len(lengths)).repeat_interleave(lengths_E),
+        weights_N=reduction.token_weights(ReductionInputs(lengths_E, totals, 16, tokens_P[group_E])),
         entropy_N=noise(1.0, num_tokens).abs(),
         policy_mask_N=noise(1.0, num_tokens) > -1.0,
-        kl_coefficient_B=noise(0.1, len(lengths)).abs(),
+        kl_coefficient_E=noise(0.1, len(lengths)).abs(),
         entropy_coefficient=0.01,
         drift_coefficient_N=noise(0.1, num_tokens).abs(),
     )
@@ -142,8 +161,8 @@ def make_step(lengths: list[int], reduction: Reduction, seed: int) -> LossInputs
 
 def take(step: LossInputs, sequences: list[int]) -> tuple[LossInputs, Tensor]:
     """The step's sequences in another order or number, and where their tokens were."""
-    ends = step.lengths_B.cumsum(0).tolist()
-    starts = [end - length for end, length in zip(ends, step.lengths_B.tolist(), strict=True)]
+    ends = step.lengths_E.cumsum(0).tolist()
+    starts = [end - length for end, length in zip(ends, step.lengths_E.tolist(), strict=True)]
     tokens = torch.tensor([t for s in sequences for t in range(starts[s], ends[s])], dtype=torch.long)
     chosen: dict[str, Any] = {}
     for name, value in vars(step).items():
@@ -170,7 +189,7 @@ def gradient_of(objective: Objective, parts: list[tuple[LossInputs, Tensor]], nu
     lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9).filter(lambda lengths: sum(lengths) > 0),
     data=st.data(),
 )
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@each_reduction
 def test_order_and_micro_batches_change_nothing(reduction: Reduction, lengths: list[int], data: st.DataObject) -> None:
     step = make_step(lengths, reduction, seed=data.draw(st.integers(0, 1000)))
     objective = data.draw(st.sampled_from(OBJECTIVES))
@@ -189,7 +208,7 @@ def test_order_and_micro_batches_change_nothing(reduction: Reduction, lengths: l
 
 
 @pytest.mark.parametrize("splits", [[16], [4, 4, 4, 4], [1] * 16])
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@each_reduction
 def test_micro_batches_in_float32(reduction: Reduction, splits: list[int]) -> None:
     lengths = [1, 7, 3, 12, 5, 2, 9, 30, 4, 4, 17, 1, 6, 8, 2, 21]
     step = make_step(lengths, reduction, seed=0)
@@ -201,17 +220,17 @@ def test_micro_batches_in_float32(reduction: Reduction, splits: list[int]) -> No
     torch.testing.assert_close(split[1], whole[1], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
+@each_reduction
 def test_a_group_without_signal_only_thins_the_rest(reduction: Reduction) -> None:
     """Its own gradient is 0; what the others have left is their share of the denominator."""
     lengths, more = [3, 1, 4, 2], [5, 5, 5, 5]
     step = make_step(lengths + more, reduction, seed=3)
-    advantages_B = torch.cat([step.advantages_B[:4], torch.zeros(4, dtype=torch.float64)])
-    larger = replace(step, advantages_B=advantages_B, kl_coefficient_B=None, drift_coefficient_N=None)
+    advantages_N = torch.cat([step.advantages_N[:10], torch.zeros(20, dtype=torch.float64)])
+    larger = replace(step, advantages_N=advantages_N, kl_coefficient_E=None, drift_coefficient_N=None)
     smaller, _ = take(larger, [0, 1, 2, 3])
     smaller = replace(smaller, weights_N=make_step(lengths, reduction, seed=3).weights_N)
     _, with_it, _ = gradient_of(Objective(), [(larger, torch.arange(30))], 30)
     _, without, _ = gradient_of(Objective(), [(smaller, torch.arange(10))], 10)
     assert with_it[10:].abs().max() == 0
-    share = {"token_mean": 10 / 30}.get(reduction, 4 / 8)
+    share = 10 / 30 if isinstance(reduction, TokenMean) else 4 / 8
     torch.testing.assert_close(with_it[:10], share * without, rtol=1e-12, atol=1e-15)

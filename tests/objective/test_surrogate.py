@@ -1,15 +1,35 @@
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
 from groupwise.objective.loss import Objective
-from groupwise.objective.ratio import RatioLevel, policy_log_ratio
-from groupwise.objective.surrogate import Surrogate, cispo, dppo, gmpo, ppo_clip, reinforce, sapo, seed_clip, vespo
+from groupwise.objective.ratios.gspo_token import GspoToken
+from groupwise.objective.ratios.no_ratio import NoRatio
+from groupwise.objective.ratios.ratio import RatioLevel
+from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
+from groupwise.objective.ratios.sequence_product import SequenceProduct
+from groupwise.objective.ratios.token import TokenRatio
+from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.reinforce import Reinforce
+from groupwise.objective.surrogates.sapo import Sapo
+from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.surrogate import Surrogate, SurrogateInputs, SurrogateOutputs
+from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import GOLDEN, LENGTHS, NEW_MINUS_OLD, OLD, close, golden, inputs, loss_and_gradient
 
+PPO, SEED = PpoClip(clip_low=0.2, clip_high=0.2), SeedClip(clip_high=0.2)
 RATIOS = torch.tensor([0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 2.0, 5.0], dtype=torch.float64)
+
+
+def on_ratio(surrogate: Surrogate, ratio_N: Tensor, advantages_N: Tensor) -> SurrogateOutputs:
+    """Of token ratios, each token an episode of its own and π_old = 1."""
+    logps_N = ratio_N.log()
+    ones_E = torch.ones_like(ratio_N, dtype=torch.long)
+    return surrogate.loss(SurrogateInputs(logps_N, logps_N, torch.zeros_like(logps_N), advantages_N, ones_E))
 
 
 def slope(advantage: float, loss: Tensor, ratio_N: Tensor) -> list[float]:
@@ -18,17 +38,20 @@ def slope(advantage: float, loss: Tensor, ratio_N: Tensor) -> list[float]:
     return (gradient / abs(advantage)).tolist()
 
 
+LEVELS: tuple[RatioLevel, ...] = (TokenRatio(), SequenceGeometricMean(), GspoToken(), SequenceProduct(), NoRatio())
+
+
 def test_ratio_golden() -> None:
-    ratio_N = policy_log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS, "token").exp()
+    ratio_N = TokenRatio().log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS).exp()
     close(ratio_N, golden("ratio"))
-    sequence_N = policy_log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS, "sequence_geometric_mean").exp()
+    sequence_N = SequenceGeometricMean().log_ratio(OLD + NEW_MINUS_OLD, OLD, LENGTHS).exp()
     close(sequence_N[[0, 2, 5, 9]], [row[0] for row in GOLDEN["gspo.s_i"]])
 
 
-@pytest.mark.parametrize("level", ["token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none"])
+@pytest.mark.parametrize("level", LEVELS, ids=[level.type for level in LEVELS])
 def test_ratio_levels(level: RatioLevel) -> None:
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
-    log_ratio_N = policy_log_ratio(new_N, OLD, LENGTHS, level)
+    log_ratio_N = level.log_ratio(new_N, OLD, LENGTHS)
     parts = torch.tensor_split(NEW_MINUS_OLD, LENGTHS.cumsum(0)[:-1])
     expected = {
         "token": NEW_MINUS_OLD,
@@ -36,19 +59,19 @@ def test_ratio_levels(level: RatioLevel) -> None:
         "gspo_token": torch.cat([p.mean().expand_as(p) for p in parts]),
         "sequence_product": torch.cat([p.sum().expand_as(p) for p in parts]),
         "none": torch.zeros_like(NEW_MINUS_OLD),
-    }[level]
+    }[level.type]
     close(log_ratio_N, expected)
     (gradient_N,) = torch.autograd.grad(log_ratio_N[5], new_N)
     own = {"token": 1.0, "sequence_geometric_mean": 0.25, "gspo_token": 1.0, "sequence_product": 1.0, "none": 1.0}
-    others = {"sequence_geometric_mean": 0.25, "sequence_product": 1.0}.get(level, 0.0)
-    close(gradient_N, [0.0] * 5 + [own[level]] + [others] * 3 + [0.0])
+    others = {"sequence_geometric_mean": 0.25, "sequence_product": 1.0}.get(level.type, 0.0)
+    close(gradient_N, [0.0] * 5 + [own[level.type]] + [others] * 3 + [0.0])
 
 
 @pytest.mark.parametrize("advantage", [0.7, -0.7])
 def test_ppo_is_the_minimum_for_both_signs(advantage: float) -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = torch.full_like(RATIOS, advantage)
-    ours = ppo_clip(ratio_N, A, 0.2, 0.2)
+    ours = on_ratio(PPO, ratio_N, A)
     printed = -torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A)
     close(ours.loss_N, printed)
     assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
@@ -58,15 +81,18 @@ def test_where_the_clip_cuts_the_gradient() -> None:
     """Rows: below the band, in it, above it."""
     for advantage, expected in ((1.0, [1, 1, 1, 1, 1, 1, 0, 0, 0]), (-1.0, [0, 0, 0, -1, -1, -1, -1, -1, -1])):
         ratio_N = RATIOS.clone().requires_grad_()
-        terms = ppo_clip(ratio_N, torch.full_like(RATIOS, advantage), 0.2, 0.2)
-        assert slope(advantage, terms.loss_N, ratio_N) == expected
-        assert (terms.low_N | terms.high_N).tolist() == [s == 0 for s in expected]
+        terms = on_ratio(PPO, ratio_N, torch.full_like(RATIOS, advantage))
+        slopes = slope(advantage, terms.loss_N, ratio_N)
+        assert slopes == pytest.approx(expected)
+        # Where a bound takes effect the gradient is exactly 0.
+        cut_N = [slope == 0 for slope in slopes]
+        assert (terms.low_N | terms.high_N).tolist() == cut_N == [s == 0 for s in expected]
 
 
 def test_each_bound_acts_on_one_sign() -> None:
     ratio_N = torch.tensor([0.5, 1.25, 1.3])
-    good = ppo_clip(ratio_N, torch.ones(3), 0.2, 0.28)
-    bad = ppo_clip(ratio_N, -torch.ones(3), 0.2, 0.28)
+    good = on_ratio(PpoClip(clip_high=0.28), ratio_N, torch.ones(3))
+    bad = on_ratio(PpoClip(clip_high=0.28), ratio_N, -torch.ones(3))
     assert good.loss_N.tolist() == pytest.approx([-0.5, -1.25, -1.28])
     assert bad.loss_N.tolist() == pytest.approx([0.8, 1.25, 1.3])
     assert (good.high_N.tolist(), bad.low_N.tolist()) == ([False, False, True], [True, False, False])
@@ -75,7 +101,7 @@ def test_each_bound_acts_on_one_sign() -> None:
 
 
 def test_a_token_without_advantage_is_never_clipped() -> None:
-    terms = ppo_clip(RATIOS, torch.zeros_like(RATIOS), 0.2, 0.2, dual_clip=3.0)
+    terms = on_ratio(PpoClip(clip_high=0.2, dual_clip=3.0), RATIOS, torch.zeros_like(RATIOS))
     assert not (terms.low_N | terms.high_N).any()
     assert terms.loss_N.abs().max() == 0
 
@@ -83,7 +109,7 @@ def test_a_token_without_advantage_is_never_clipped() -> None:
 def test_dual_clip_bounds_a_bad_token_from_above() -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = -torch.ones_like(RATIOS)
-    terms = ppo_clip(ratio_N, A, 0.2, 0.2, dual_clip=3.0)
+    terms = on_ratio(PpoClip(clip_high=0.2, dual_clip=3.0), ratio_N, A)
     printed = -torch.maximum(torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A), 3.0 * A)
     close(terms.loss_N, printed)
     assert slope(-1.0, terms.loss_N, ratio_N) == [0, 0, 0, -1, -1, -1, -1, -1, 0]
@@ -103,7 +129,7 @@ def printed_max(ratio_N: Tensor, A: Tensor, low: float, high: float, pre_clamp: 
 def test_the_lower_bound_of_the_printed_maximum_does_nothing(low: float, advantage: float, pre_clamp: bool) -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = torch.full_like(RATIOS, advantage)
-    ours = seed_clip(ratio_N, A, 0.2)
+    ours = on_ratio(SEED, ratio_N, A)
     printed = printed_max(ratio_N, A, low, 0.2, pre_clamp)
     close(ours.loss_N, printed)
     assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
@@ -112,71 +138,56 @@ def test_the_lower_bound_of_the_printed_maximum_does_nothing(low: float, advanta
 def test_where_the_printed_maximum_differs_from_ppo() -> None:
     for advantage, differs in ((1.0, False), (-1.0, True)):
         A = torch.full_like(RATIOS, advantage)
-        ours, ppo = seed_clip(RATIOS, A, 0.2), ppo_clip(RATIOS, A, 0.2, 0.2)
+        ours, ppo = on_ratio(SEED, RATIOS, A), on_ratio(PPO, RATIOS, A)
         outside = (RATIOS < 0.8) | (RATIOS > 1.2)
         assert torch.equal(ours.loss_N != ppo.loss_N, outside & differs)
     # A bad token at r = 0.5 is still pushed down, and one at r = 2 is not corrected: the reverse of PPO.
     ratio_N = torch.tensor([0.5, 2.0], requires_grad=True)
-    assert slope(-1.0, seed_clip(ratio_N, -torch.ones(2), 0.2).loss_N, ratio_N) == [-1, 0]
-    assert slope(-1.0, ppo_clip(ratio_N, -torch.ones(2), 0.2, 0.2).loss_N, ratio_N) == [0, -1]
+    assert slope(-1.0, on_ratio(SEED, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [-1, 0]
+    assert slope(-1.0, on_ratio(PPO, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [0, -1]
 
 
-def probability_after(clip: Callable[[Tensor, Tensor], Surrogate], start: float, old: float) -> float:
+def probability_after(surrogate: Surrogate, start: float, old: float) -> float:
     """Probability of one bad token after 200 steps of gradient descent on its logit."""
     logit = torch.tensor([start / (1 - start)], dtype=torch.float64).log().requires_grad_()
     bad = -torch.ones(1, dtype=torch.float64)
     for _ in range(200):
-        terms = clip(logit.sigmoid() / old, bad)
+        terms = on_ratio(surrogate, logit.sigmoid() / old, bad)
         (gradient,) = torch.autograd.grad(terms.loss_N.sum(), logit)
         logit = (logit - 0.1 * gradient).detach().requires_grad_()
     return logit.detach().sigmoid().item()
 
 
 def test_two_hundred_steps_on_one_bad_token() -> None:
-    def ppo(ratio_N: Tensor, A: Tensor) -> Surrogate:
-        return ppo_clip(ratio_N, A, 0.2, 0.2)
-
-    def printed(ratio_N: Tensor, A: Tensor) -> Surrogate:
-        return seed_clip(ratio_N, A, 0.2)
-
     # Started on policy: PPO stops just below its lower bound, the maximum never does.
-    assert 0.15 < probability_after(ppo, 0.25, 0.25) < 0.2
-    assert probability_after(printed, 0.25, 0.25) < 0.02
+    assert 0.15 < probability_after(PPO, 0.25, 0.25) < 0.2
+    assert probability_after(SEED, 0.25, 0.25) < 0.02
     # Started at r = 2: PPO brings the token back down, the maximum leaves it where it is.
-    assert 0.15 < probability_after(ppo, 0.5, 0.25) < 0.2
-    assert probability_after(printed, 0.5, 0.25) == 0.5
+    assert 0.15 < probability_after(PPO, 0.5, 0.25) < 0.2
+    assert probability_after(SEED, 0.5, 0.25) == 0.5
 
 
 def test_reinforce_is_the_advantage_times_the_score() -> None:
-    objective = Objective(ratio="none", surrogate="reinforce")
-    of = inputs("token_mean")
+    objective = Objective(NoRatio(), Reinforce())
+    of = inputs(TokenMean())
     outputs, gradient_N = loss_and_gradient(objective, of)
-    advantages_N = of.advantages_B.repeat_interleave(LENGTHS)
-    close(gradient_N, -advantages_N / 10)
-    close(outputs.loss, -advantages_N.mean())
+    close(gradient_N, -of.advantages_N / 10)
+    close(outputs.loss, -of.advantages_N.mean())
 
 
 def test_on_policy_all_token_surrogates_have_the_policy_gradient() -> None:
     new_N = OLD.clone().requires_grad_()
     A = torch.tensor([0.5, -1.5] * 5, dtype=torch.float64)
-    log_ratio_N = policy_log_ratio(new_N, OLD, LENGTHS, "token")
-    ratio_N = log_ratio_N.exp()
-    for terms in (
-        ppo_clip(ratio_N, A, 0.2, 0.28),
-        cispo(ratio_N, new_N, A, 5.0),
-        sapo(ratio_N, A, 1.0, 1.05),
-        reinforce(ratio_N, A),
-        seed_clip(ratio_N, A, 0.2),
-        dppo(ratio_N, new_N, OLD, A, 0.2, 0.2),
-        vespo(log_ratio_N, new_N, A, (2.0, 3.0), (3.0, 2.0)),
-    ):
-        (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N, retain_graph=True)
+    of = SurrogateInputs(TokenRatio().log_ratio(new_N, OLD, LENGTHS), new_N, OLD, A, LENGTHS)
+    for surrogate in (PpoClip(), Cispo(), Sapo(), Reinforce(), SEED, Dppo(), Vespo()):
+        (gradient_N,) = torch.autograd.grad(surrogate.loss(of).loss_N.sum(), new_N, retain_graph=True)
         close(gradient_N, -A)
 
 
 def test_gmpo_bounds_one_side_by_sign() -> None:
     new_N = torch.tensor([0.5, 0.1, -0.5, 0.1], requires_grad=True)
-    terms = gmpo(new_N, torch.zeros(4), torch.tensor([1.0, 1.0, -1.0, -1.0]), torch.tensor([2, 2]), 0.4, 0.4)
+    advantages_N = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    terms = Gmpo().loss(SurrogateInputs(new_N, new_N, torch.zeros(4), advantages_N, torch.tensor([2, 2])))
     assert terms.loss_N.tolist() == pytest.approx([-(2.718281828**0.25)] * 2 + [2.718281828**-0.15] * 2)
     (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
     assert (gradient_N == 0).tolist() == [True, False, True, False]
@@ -184,8 +195,8 @@ def test_gmpo_bounds_one_side_by_sign() -> None:
 
 def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
     new_N = torch.tensor([0.1, 1.0, 3.0]).log().requires_grad_()
-    ratio_N = new_N.exp()
-    terms = cispo(ratio_N, new_N, torch.tensor([1.0, -1.0, 1.0]), cap=2.0, floor=0.5)
+    advantages_N, ones_E = torch.tensor([1.0, -1.0, 1.0]), torch.ones(3, dtype=torch.long)
+    terms = Cispo(cap=2.0, floor=0.5).loss(SurrogateInputs(new_N, new_N, torch.zeros(3), advantages_N, ones_E))
     (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
     assert gradient_N.tolist() == [-0.5, 1.0, -2.0]
     assert (terms.low_N.tolist(), terms.high_N.tolist()) == ([True, False, False], [False, False, True])

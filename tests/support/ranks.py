@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 
 from groupwise.config import EntropyOptions, KlOptions, TrainConfig
 from groupwise.model.reference import frozen_copy
+from groupwise.objective.entropy.kl_cov import KlCov
+from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import collect
 from groupwise.train.loop import over_ranks
@@ -36,7 +38,10 @@ def pay_at(position: int) -> list[Pay]:
 def collected(world: World) -> dict[str, Any]:
     """One step of active sampling: what is admitted here, and the measurements of all ranks."""
     config = TrainConfig.model_validate(
-        {"batch": {"prompts_per_step": 4, "samples_per_prompt": 2}, "advantage": {"scale": "batch_std"}}
+        {
+            "batch": {"prompts_per_step": 4, "samples_per_prompt": 2},
+            "advantage": {"estimator": {"type": "group", "scale": "batch_std"}},
+        }
     )
     result = collect(fake_sampler(config, pay_at), 1, 0, frozenset(), world)
     nothing = Updated({}, np.empty(0, dtype=np.float32))
@@ -68,7 +73,7 @@ def updated(groups: list[TrainGroup], world: World) -> tuple[dict[str, torch.Ten
     config = config_of(40, "token_mean", epochs_per_step=2).model_copy(
         update={
             "kl": KlOptions(coefficient=0.05),
-            "entropy": EntropyOptions(train_top_share=0.6, covariance="kl_cov", covariance_share=0.1),
+            "entropy": EntropyOptions(tokens=TopEntropy(fraction=0.6), covariance=KlCov(fraction=0.1)),
         }
     )
     groups = [replace(group, kl_coefficient=0.05) for group in groups]

@@ -14,6 +14,7 @@ from groupwise.grading.records import Score
 from groupwise.importing.record import Source
 from groupwise.importing.trl import translate
 from groupwise.model.score import Scores
+from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.loss import policy_loss
 from groupwise.problem import Problem
 from groupwise.train.advantages import advantages_of, train_group
@@ -185,7 +186,7 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
     advantages_PG = advantages_of(graded, config, world)
     groups = [train_group(group, a_G, config) for group, a_G in zip(graded, advantages_PG, strict=True)]
     groups = _with_streams(groups, batch)
-    if config.entropy.train_top_share < 1:
+    if isinstance(config.entropy.tokens, TopEntropy):
         groups = with_selection(groups, config.entropy, 0, world)
     new_N, entropies_N = batch.new_N.clone().requires_grad_(), batch.entropies_N.clone().requires_grad_()
     parts = [[group] for group in groups] if mean_of_groups else [groups]
@@ -198,7 +199,7 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
         scores = Scores(new, entropies, entropies.detach())
         # The tokens of a group are read by group_token_mean only, which TRL does not have.
         unread = torch.zeros_like(micro.packed.lengths_B)
-        inputs = loss_inputs(micro, scores, unread, count_step(part, world), config, config.entropy.coefficient)
+        inputs = loss_inputs(micro, scores, unread, count_step(part, world), config, config.entropy.bonus.start)
         total = total + policy_loss(objective_of(config), inputs).loss / len(parts)
     total.backward()
     assert new_N.grad is not None

@@ -305,7 +305,9 @@ def test_advantages_of_groups() -> None:
     np.testing.assert_allclose(plain, [[0.75, -0.25, -0.25, -0.25], [0.25, 0.25, 0.25, -0.75]], rtol=1e-15)
     scaled = advantages_of(
         groups,
-        TrainConfig.model_validate({"advantage": {"scale": "group_std"}, "batch": {"samples_per_prompt": 4}}),
+        TrainConfig.model_validate(
+            {"advantage": {"estimator": {"type": "group", "scale": "group_std"}}, "batch": {"samples_per_prompt": 4}}
+        ),
         World(),
     )
     np.testing.assert_allclose(scaled[0], np.array([0.75, -0.25, -0.25, -0.25]) / (0.5 + 1e-4), rtol=1e-12)
@@ -325,7 +327,7 @@ def test_the_update_gets_the_ids_of_the_engine() -> None:
 
 def test_truncated_answers_are_left_out_on_request() -> None:
     engine = Engine(length_of=lambda position, sample: 9 * sample + 1)  # noqa: ARG005
-    config = TrainConfig.model_validate({"objective": {"truncated": "mask"}, "batch": {"samples_per_prompt": 2}})
+    config = TrainConfig.model_validate({"objective": {"mask_truncated": True}, "batch": {"samples_per_prompt": 2}})
     (group,) = fake_sampler(config, lambda position: [RIGHT, WRONG], engine).groups([0], 1)  # noqa: ARG005
     trained = train_group(group, np.array([0.5, -0.5]), config)
     assert [sequence.trained for sequence in trained.sequences] == [True, False]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from groupwise.objective.reduction import StepTotals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import frozen_copy
 from groupwise.model.score import scoring_of
 from groupwise.objective.metric import Metric, merge_metrics
+from groupwise.objective.reductions.reduction import StepTotals
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step, cut, to_micro_batch
@@ -356,14 +356,14 @@ AXES: dict[str, dict[str, Any]] = {
     "group token mean, trainer": {"objective": {"old_logps": "trainer", "reduction": "group_token_mean"}},
     "group token mean, kl": {"objective": {"reduction": "group_token_mean"}, "kl": {"coefficient": 0.1}},
     "sequence ratio": {"objective": {"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_mean"}},
-    "kl in the reward": {"kl": {"coefficient": 0.1, "placement": "reward"}},
+    "kl in the reward": {"kl": {"coefficient": 0.1, "in_reward": True}},
     "kl of its own reduction": {"kl": {"coefficient": 0.1, "reduction": "sequence_mean_token_mean"}},
-    "engine correction": {"engine_correction": {"form": "truncate", "high": 1.1}},
-    "off-policy mask": {"off_policy_mask": {"against": "old"}},
-    "top entropy": {"entropy": {"train_top_share": 0.5}},
-    "clip-cov": {"entropy": {"covariance": "clip_cov", "covariance_share": 0.2, "clip_cov_low": -9.0}},
-    "kl-cov": {"entropy": {"covariance": "kl_cov", "covariance_share": 0.2}},
-    "entropy bonus": {"entropy": {"coefficient": 0.1}},
+    "engine correction": {"engine_correction": {"type": "tis", "cap": 1.1}},
+    "off-policy mask": {"off_policy_mask": {"type": "sequence", "reference": "old"}},
+    "top entropy": {"entropy": {"tokens": {"type": "top_entropy", "fraction": 0.5}}},
+    "clip-cov": {"entropy": {"covariance": {"type": "clip_cov", "fraction": 0.2, "low": -9.0}}},
+    "kl-cov": {"entropy": {"covariance": {"type": "kl_cov", "fraction": 0.2}}},
+    "entropy bonus": {"entropy": {"bonus": {"type": "fixed", "coefficient": 0.1}}},
 }
 
 
@@ -389,7 +389,7 @@ def test_the_micro_batch_size_changes_nothing_after_several_minibatches(axis: st
         policy = policy_of(model)
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = other if config.kl.coefficient else None
-        updated = update(policy, reference, optimizer, own, 1, config, World(), config.entropy.coefficient)
+        updated = update(policy, reference, optimizer, own, 1, config, World(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
         measured.append({name: float(metric.value) for name, metric in updated.metrics.items()})
     assert relative_difference(after[0], dict(model.state_dict())) > 1e-3
@@ -409,7 +409,7 @@ def test_each_axis_changes_the_update(axis: str) -> None:
         own = [replace(group, kl_coefficient=config.kl.coefficient) for group in train_groups(model)]
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = frozen_copy(policy_of(build("llama", seed=1))) if config.kl.coefficient else None
-        update(policy, reference, optimizer, own, 1, config, World(), config.entropy.coefficient)
+        update(policy, reference, optimizer, own, 1, config, World(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
     assert relative_difference(after[1], after[0]) > 1e-4
 

@@ -121,7 +121,7 @@ def test_a_group_without_signal_counts_in_the_denominators(reduction: str) -> No
 
 
 def graded(totals: Sequence[float], lengths: Sequence[int] | None = None, seed: int = 0) -> GradedGroup:
-    """A group that is paid these totals, as correctness; answers of more than 5 tokens are truncated."""
+    """A group with these total rewards, as correctness; answers of more than 5 tokens are truncated."""
     generator = np.random.default_rng(seed)
     lengths = [3] * len(totals) if lengths is None else lengths
     completions = [
@@ -155,7 +155,8 @@ ROWS = st.lists(
 
 
 def advantages(rows: Sequence[Sequence[float]], **options: Any) -> Any:
-    config = TrainConfig.model_validate({"batch": {"samples_per_prompt": SIZE}, "advantage": options})
+    sections = {"batch": {"samples_per_prompt": SIZE}, "advantage": {"estimator": {"type": "group", **options}}}
+    config = TrainConfig.model_validate(sections)
     return advantages_of([graded(row, seed=p) for p, row in enumerate(rows)], config, World())
 
 
@@ -185,14 +186,15 @@ def test_the_unit_of_the_rewards_does_not_matter_where_they_are_scaled(rows: lis
 
 def test_a_filtered_group_leaves_no_trace() -> None:
     """Equal rewards whose mean is not exact in binary: no rounding may pass for a signal."""
-    config = TrainConfig.model_validate({"batch": {"samples_per_prompt": 8}})
     taught, silent = graded([0, 1, 1, 0, 0, 0, 0, 1]), graded([0.1 + 0.2] * 8, seed=1)
     for what in ("correctness", "total", "any_component"):
         assert [passes_filter(group, what) for group in (taught, silent)] == [True, False]
     assert passes_filter(silent, "none")
     for scale in ("none", "group_std", "batch_std"):
-        scaling = config.model_copy(update={"advantage": config.advantage.model_copy(update={"scale": scale})})
-        assert not advantages_of([taught, silent], scaling, World())[1].any()
+        estimator = {"type": "group", "scale": scale}
+        sections = {"batch": {"samples_per_prompt": 8}, "advantage": {"estimator": estimator}}
+        config = TrainConfig.model_validate(sections)
+        assert not advantages_of([taught, silent], config, World())[1].any()
 
 
 # Truncated answers
@@ -205,7 +207,7 @@ def test_masked_answers_count_in_the_baseline_and_nowhere_else(reduction: str) -
     sections: dict[str, Any] = {
         "batch": {"samples_per_prompt": SIZE},
         "kl": {"coefficient": 0.3, "importance": "none"},
-        "objective": {"reduction": reduction, "truncated": "mask"},
+        "objective": {"reduction": reduction, "mask_truncated": True},
     }
     config = config_with(**sections)
     groups = [graded([0, 1, 1, 0], lengths, seed) for seed, lengths in enumerate(group_sizes)]
@@ -251,7 +253,7 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
     for importance in ("none", "token", "sequence_product"):
         config = config_with(
             objective={"surrogate": surrogate, "ratio": ratio, "old_logps": "sampler"},
-            engine_correction={"form": "truncate", "level": "sequence_product"},
+            engine_correction={"type": "tis", "level": "sequence_product"},
             kl={"coefficient": 0.1, "importance": importance},
         )
         policy = policy_of(model)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from groupwise.config import EntropyOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import fingerprint_weights, frozen_copy, refresh
 from groupwise.model.score import scoring_of
+from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.metric import merge_metrics
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.loop import next_entropy_coefficient
 from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.ranks import World
 from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
@@ -133,7 +133,7 @@ def test_kl_in_the_reward_is_what_is_still_to_be_paid() -> None:
     model = build("llama")
     groups = referred(train_groups(model), 0.2)
     config = config_with(
-        kl={"coefficient": 0.2, "placement": "reward"},
+        kl={"coefficient": 0.2, "in_reward": True},
         objective={"surrogate": "reinforce"},
         batch={"micro_batch_tokens": 40},
     )
@@ -183,7 +183,7 @@ def test_the_off_policy_mask_leaves_the_kl_alone() -> None:
     """The gradient with both is that of the masked policy term plus that of the KL without a policy term."""
     model = build("llama")
     groups = referred(train_groups(model), 0.3)
-    masked: dict[str, Any] = {"off_policy_mask": {"against": "old", "threshold_nats": 0.05}}
+    masked: dict[str, Any] = {"off_policy_mask": {"type": "sequence", "reference": "old", "threshold_nats": 0.05}}
     penalised: dict[str, Any] = {"kl": {"coefficient": 0.3}}
 
     def left(sequence: TrainSequence, group: TrainGroup) -> bool:
@@ -224,14 +224,14 @@ def apart_from_the_engine(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
     return changed(groups, move)
 
 
-@pytest.mark.parametrize("form", ["truncate", "band"])
+@pytest.mark.parametrize("form", ["tis", "mis"])
 def test_the_engine_correction_multiplies_each_token(form: str) -> None:
     """min(ρ, C), or ρ inside of the band and 0 outside, with ρ = π_old/π_sampler of the trainer's own π_old."""
     model = build("llama")
     groups = apart_from_the_engine(train_groups(model))
     low, high = 0.7, 1.3
     config = config_with(
-        engine_correction={"form": form, "high": high, **({"low": low} if form == "band" else {})},
+        engine_correction={"type": "tis", "cap": high} if form == "tis" else {"type": "mis", "low": low, "high": high},
         objective={"old_logps": "trainer", "surrogate": "reinforce"},
         batch={"micro_batch_tokens": 40},
     )
@@ -240,7 +240,7 @@ def test_the_engine_correction_multiplies_each_token(form: str) -> None:
     def term(logps_T: Tensor, _: Tensor, sequence: TrainSequence, __: TrainGroup) -> Tensor:
         # With one optimizer step the old policy is the one that is scored: the ratio is 1 and has its gradient.
         rho_T = (logps_T.detach() - torch.from_numpy(sequence.sampler_logps).double()).exp()
-        factor_T = rho_T.clamp(max=high) if form == "truncate" else rho_T * ((rho_T >= low) & (rho_T <= high))
+        factor_T = rho_T.clamp(max=high) if form == "tis" else rho_T * ((rho_T >= low) & (rho_T <= high))
         limited.append(float((factor_T != rho_T).sum()))
         return -factor_T * (logps_T - logps_T.detach()).exp() * sequence.advantage
 
@@ -267,10 +267,10 @@ def test_the_bonus_has_the_gradient_of_the_entropy(chunk_tokens: int) -> None:
 
 
 def test_the_coefficient_moves_towards_the_target_and_stays_in_its_bounds() -> None:
-    options = EntropyOptions(target_nats=0.5, coefficient_step=0.01, max_coefficient=0.035)
+    bonus = TargetBonus(target_nats=0.5, coefficient_step=0.01, max_coefficient=0.035)
     coefficient, seen = 0.0, []
     for observed in [0.1] * 5 + [0.5] + [0.9] * 5:
-        coefficient = next_entropy_coefficient(coefficient, observed, options)
+        coefficient = bonus.next_coefficient(coefficient, observed)
         seen.append(coefficient)
     assert seen == pytest.approx([0.01, 0.02, 0.03, 0.035, 0.035, 0.035, 0.025, 0.015, 0.005, 0.0, 0.0])
 
@@ -278,9 +278,9 @@ def test_the_coefficient_moves_towards_the_target_and_stays_in_its_bounds() -> N
 @pytest.mark.parametrize(
     "chosen",
     [
-        {"train_top_share": 0.3},
-        {"covariance": "clip_cov", "covariance_share": 0.2, "clip_cov_low": -9.0},
-        {"covariance": "kl_cov", "covariance_share": 0.2},
+        {"tokens": {"type": "top_entropy", "fraction": 0.3}},
+        {"covariance": {"type": "clip_cov", "fraction": 0.2, "low": -9.0}},
+        {"covariance": {"type": "kl_cov", "fraction": 0.2}},
     ],
 )
 def test_the_same_tokens_are_picked_whatever_the_micro_batches(chosen: dict[str, Any]) -> None:
@@ -296,13 +296,14 @@ def test_the_same_tokens_are_picked_whatever_the_micro_batches(chosen: dict[str,
         picked.append([[float(value) for array in part for value in array] for part in (masks, drifts)])
     assert picked[0] == picked[1] == picked[2]
     tokens = len(picked[0][0])
-    share = chosen.get("train_top_share") or chosen["covariance_share"]
-    if "train_top_share" in chosen:
+    (options,) = chosen.values()
+    share = options["fraction"]
+    if "tokens" in chosen:
         entropies = np.concatenate([s.old_entropies for s in sequences_of(known) if s.old_entropies is not None])
         assert sum(picked[0][0]) == pytest.approx(share * tokens, abs=1)
         mask = np.array(picked[0][0]) == 1
         assert entropies[mask].min() > entropies[~mask].max()
-    elif chosen["covariance"] == "clip_cov":
+    elif options["type"] == "clip_cov":
         assert tokens - sum(picked[0][0]) == int(share * tokens)
     else:
         assert sum(value > 0 for value in picked[0][1]) == int(share * tokens)
@@ -349,7 +350,7 @@ def test_scoring_over_the_kept_sets_finds_what_was_sampled_from(filtered: dict[s
         for request, group in zip(requests, answers, strict=True)
     ]
     config = config_with(
-        sampling={"temperature": 1.2, "max_new_tokens": 30, "keep_mask": "replay", **filtered},
+        sampling={"temperature": 1.2, "max_new_tokens": 30, "replay_mask": True, **filtered},
         batch={"micro_batch_tokens": 100, "logits_chunk_tokens": 16},
     )
     measured = []

@@ -53,7 +53,9 @@ def test_sequences_without_advantage_are_not_forwarded_and_count(
     model = build("llama")
     groups = partly_silenced(train_groups(model))
     objective = {"reduction": reduction}
-    everything = gradient_of(model, groups, config_with(objective=objective, entropy={"target_nats": 1.0}))
+    everything = gradient_of(
+        model, groups, config_with(objective=objective, entropy={"bonus": {"type": "target", "target_nats": 1.0}})
+    )
     seen = lengths_scored(monkeypatch)
     found = gradient_of(model, groups, config_with(objective=objective))
     assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.advantage != 0)
@@ -62,7 +64,12 @@ def test_sequences_without_advantage_are_not_forwarded_and_count(
 
 
 @pytest.mark.parametrize(
-    "acting", [{"kl": {"coefficient": 0.1}}, {"entropy": {"coefficient": 0.01}}, {"entropy": {"target_nats": 1.0}}]
+    "acting",
+    [
+        {"kl": {"coefficient": 0.1}},
+        {"entropy": {"bonus": {"type": "fixed", "coefficient": 0.01}}},
+        {"entropy": {"bonus": {"type": "target", "target_nats": 1.0}}},
+    ],
 )
 def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
     acting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -76,7 +83,7 @@ def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
     ]
     config = config_with(**acting)
     seen = lengths_scored(monkeypatch)
-    accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config, config.entropy.coefficient)
+    accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config, config.entropy.bonus.start)
     assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.trained)
 
 
