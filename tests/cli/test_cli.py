@@ -77,7 +77,8 @@ def test_a_mistyped_value_names_what_is_expected(run: Run, argument: str, expect
 
 
 @pytest.mark.parametrize(
-    "argument", ["optimizer.lr=-1", "optimizer.lr=.inf", "run.steps=0", "objective.clip_low=-0.1", "optimizer.beta1=1"]
+    "argument",
+    ["optimizer.lr=-1", "optimizer.lr=.inf", "run.steps=0", "objective.surrogate.clip_low=-0.1", "optimizer.beta1=1"],
 )
 def test_an_impossible_value_is_refused(run: Run, argument: str) -> None:
     assert argument.split("=")[0] in train(run, argument, code=2)

@@ -10,7 +10,7 @@ from groupwise.config.compose import compose_sft_config, compose_train_config
 from groupwise.errors import UsageError
 
 
-def build(**sections: Mapping[str, object]) -> TrainConfig:
+def build(**sections: str | Mapping[str, object]) -> TrainConfig:
     return TrainConfig.model_validate(sections)
 
 
@@ -18,6 +18,8 @@ REINFORCE = {"ratio": "none", "surrogate": "reinforce"}
 TRAINER = {"old_logps": "trainer"}
 REDUCED = {"compute_dtype": "bfloat16"}
 FORMAT = {"format": {"weight": 0.5}}
+NO_BASELINE = {"estimator": {"baseline": "none"}}
+GSPO_CLIP = {"clip_low": 3e-4, "clip_high": 4e-4}
 ALL_GROUPS = {"filter": "none", "refill": False}
 
 
@@ -34,12 +36,15 @@ ERRORS = [
         ["=5 is more than", "=4", "take at most 4"],
     ),
     (
-        build(objective={"constant_length_tokens": 9}),
-        "objective.constant_length_tokens",
-        ["=9 has no effect with objective.reduction=token_mean", "objective.reduction=constant_length", "default, 0"],
+        build(advantage={"estimator": {"std_ddof": 0}}),
+        "advantage.estimator.std_ddof",
+        ["=0 has no effect with advantage.estimator.scale=none", "group_std", "default, 1"],
     ),
-    (build(advantage={"std_ddof": 0}), "advantage.std_ddof", ["advantage.scale=none", "group_std", "default, 1"]),
-    (build(advantage={"std_epsilon": 0.5}), "advantage.std_epsilon", ["no effect", "advantage.scale=none"]),
+    (
+        build(advantage={"estimator": {"std_epsilon": 0.5}}),
+        "advantage.estimator.std_epsilon",
+        ["no effect", "advantage.estimator.scale=none"],
+    ),
     (
         build(rewards={"format": {"requires": "correctness"}}),
         "rewards.format.requires",
@@ -77,8 +82,13 @@ ERRORS = [
         ["=gold has no effect with problems.train=arithmetic", "default, ''"],
     ),
     (
-        build(advantage={"scale": "group_std"}, batch={"samples_per_prompt": 1}),
-        "advantage.std_ddof",
+        build(advantage={"estimator": {"scale": "group_std"}}, batch={"samples_per_prompt": 1}),
+        "advantage.estimator.std_ddof",
+        ["G-1", "std_ddof=0"],
+    ),
+    (
+        build(advantage={"estimator": "gdpo"}, batch={"samples_per_prompt": 1}),
+        "advantage.estimator.std_ddof",
         ["G-1", "std_ddof=0"],
     ),
     # Sampling from a part of the vocabulary.
@@ -86,11 +96,11 @@ ERRORS = [
         build(sampling={"top_p": 0.9}),
         "sampling.top_p",
         [
-            "keep_mask=none",
+            "replay_mask=false",
             "0.105 nats a token",
             "53.9 nats over 512 tokens",
             "objective.ratio=token",
-            "keep_mask=replay",
+            "replay_mask=true",
         ],
     ),
     (build(sampling={"top_k": 20}), "sampling.top_k", ["=20 with", "two different distributions"]),
@@ -106,12 +116,12 @@ ERRORS = [
         build(
             sampling={"top_k": 5},
             objective={**REINFORCE, "old_logps": "trainer"},
-            engine_correction={"form": "truncate"},
+            engine_correction="tis",
         ),
         "sampling.top_k",
-        ["engine_correction.form=truncate compares"],
+        ["engine_correction=tis compares"],
     ),
-    (build(sampling={"keep_mask": "replay"}), "sampling.keep_mask", ["no set to record", "keep_mask=none"]),
+    (build(sampling={"replay_mask": True}), "sampling.replay_mask", ["no set to record", "replay_mask=false"]),
     # Groups and rewards.
     *[
         (
@@ -120,19 +130,19 @@ ERRORS = [
             [word, "nothing is learned"],
         )
         for how, word in (
-            ({"baseline": "leave_one_out"}, "baseline=leave_one_out"),
+            ({"estimator": {"baseline": "leave_one_out"}}, "baseline=leave_one_out"),
             ({"estimator": "max_rl"}, "estimator=max_rl"),
-            ({"estimator": "pass_at_k", "pass_k": 1}, "estimator=pass_at_k"),
+            ({"estimator": {"type": "pass_at_k", "k": 1}}, "estimator=pass_at_k"),
         )
     ],
     (
-        build(batch={"samples_per_prompt": 1}, advantage={"baseline": "none"}),
+        build(batch={"samples_per_prompt": 1}, advantage=NO_BASELINE),
         "active_sampling.filter",
         ["group of one nothing differs", "filter=none"],
     ),
     (
-        build(active_sampling={"retire_pass_rate": 0.875}),
-        "active_sampling.retire_pass_rate",
+        build(active_sampling={"retire_accuracy": 0.875}),
+        "active_sampling.retire_accuracy",
         ["=0.875 has no effect with problems.train=arithmetic", "train on a file"],
     ),
     (
@@ -142,29 +152,13 @@ ERRORS = [
     ),
     # Advantages.
     (
-        build(advantage={"estimator": "max_rl", "baseline": "leave_one_out"}),
-        "advantage.baseline",
-        ["no effect with advantage.estimator=max_rl", "estimator=group"],
+        build(advantage={"estimator": {"baseline": "none", "scale": "group_std"}}),
+        "advantage.estimator.scale",
+        ["divided by 0", "advantage.estimator.baseline=none"],
     ),
     (
-        build(advantage={"estimator": "gdpo", "scale": "group_std"}),
-        "advantage.scale",
-        ["no effect with advantage.estimator=gdpo"],
-    ),
-    (
-        build(advantage={"baseline": "none", "scale": "group_std"}),
-        "advantage.scale",
-        ["divided by 0", "advantage.baseline=none"],
-    ),
-    (
-        build(advantage={"estimator": "pass_at_k", "std_ddof": 0}),
-        "advantage.std_ddof",
-        ["no effect with advantage.estimator=pass_at_k"],
-    ),
-    (build(advantage={"pass_k": 2}), "advantage.pass_k", ["no effect with advantage.estimator=group", "pass_at_k"]),
-    (
-        build(advantage={"estimator": "pass_at_k", "pass_k": 9}),
-        "advantage.pass_k",
+        build(advantage={"estimator": {"type": "pass_at_k", "k": 9}}),
+        "advantage.estimator.k",
         ["=9 is more than batch.samples_per_prompt=8"],
     ),
     (
@@ -184,76 +178,59 @@ ERRORS = [
     ),
     # The policy term.
     *[
-        (build(objective=options), f"objective.{key}", [f"objective.surrogate={surrogate}", "set objective.surrogate="])
-        for options, key, surrogate in (
-            ({"surrogate": "cispo", "clip_low": 0.1}, "clip_low", "cispo"),
-            ({"surrogate": "cispo", "clip_high": 0.5}, "clip_high", "cispo"),
-            ({"surrogate": "sapo", "clip_high": 0.5}, "clip_high", "sapo"),
-            ({"surrogate": "seed_clip", "clip_low": 0.1}, "clip_low", "seed_clip"),
-            ({"surrogate": "cispo", "dual_clip": 3.0}, "dual_clip", "cispo"),
-            ({"cispo_cap": 2.0}, "cispo_cap", "ppo_clip"),
-            ({"cispo_floor": 0.5}, "cispo_floor", "ppo_clip"),
-            ({"sapo_temperature_positive": 2.0}, "sapo_temperature_positive", "ppo_clip"),
-            ({"sapo_temperature_negative": 2.0}, "sapo_temperature_negative", "ppo_clip"),
-            ({"vespo_k_positive": 1.0}, "vespo_k_positive", "ppo_clip"),
-            ({"vespo_lambda_positive": 1.0}, "vespo_lambda_positive", "ppo_clip"),
-            ({"vespo_k_negative": 1.0}, "vespo_k_negative", "ppo_clip"),
-            ({"vespo_lambda_negative": 1.0}, "vespo_lambda_negative", "ppo_clip"),
+        (
+            build(objective={"ratio": "none", "surrogate": {"type": surrogate, name: value}}),
+            f"objective.surrogate.{name}",
+            [f"={value} has no effect with objective.ratio=none", "objective.ratio=token"],
+        )
+        for surrogate, name, value in (
+            ("ppo_clip", "clip_low", 0.1),
+            ("ppo_clip", "clip_high", 0.5),
+            ("ppo_clip", "dual_clip", 3.0),
+            ("seed_clip", "clip_high", 0.5),
+            ("cispo", "cap", 2.0),
+            ("cispo", "floor", 0.5),
+            ("sapo", "temperature_positive", 2.0),
+            ("sapo", "temperature_negative", 2.0),
         )
     ],
-    (
-        build(objective={"ratio": "none", "clip_high": 0.5}),
-        "objective.clip_high",
-        ["no effect with objective.ratio=none", "objective.ratio=token"],
-    ),
     (
         build(objective={"surrogate": "gmpo", "ratio": "sequence_product"}),
         "objective.ratio",
-        ["surrogate=gmpo with objective.ratio=sequence_product", "set objective.ratio=token"],
+        ["surrogate=gmpo with objective.ratio=sequence_product", "objective.ratio=token alone; set that"],
     ),
-    (build(objective={"surrogate": "vespo"}), "objective.ratio", ["set objective.ratio=sequence_product"]),
-    (build(objective={"dual_clip": 0.8}), "objective.dual_clip", ["not above 1", "usual value is 3"]),
+    (build(objective={"surrogate": "vespo"}), "objective.ratio", ["objective.ratio=sequence_product alone; set that"]),
     (
-        build(objective={"surrogate": "cispo", "cispo_floor": 5.0}),
-        "objective.cispo_floor",
-        ["not below objective.cispo_cap=5.0"],
+        build(objective={"surrogate": {"dual_clip": 0.8}}),
+        "objective.surrogate.dual_clip",
+        ["not above 1", "usual value is 3"],
+    ),
+    (
+        build(objective={"surrogate": {"type": "cispo", "floor": 5.0}}),
+        "objective.surrogate.floor",
+        ["not below objective.surrogate.cap=5.0"],
     ),
     # Engine correction and off-policy mask.
-    *[
-        (
-            build(engine_correction={key: value}),
-            f"engine_correction.{key}",
-            ["no effect with engine_correction.form=none"],
-        )
-        for key, value in (("level", "sequence_product"), ("low", 0.1), ("high", 5.0))
-    ],
     (
-        build(engine_correction={"form": "truncate", "low": 0.1}, objective=TRAINER, model=REDUCED),
-        "engine_correction.low",
-        ["no effect with engine_correction.form=truncate", "form=band"],
-    ),
-    (
-        build(engine_correction={"form": "band", "low": 2.0}, objective=TRAINER, model=REDUCED),
+        build(engine_correction={"type": "mis", "low": 2.0}, objective=TRAINER, model=REDUCED),
         "engine_correction.low",
         ["not below engine_correction.high=2.0", "0.5 and 5"],
     ),
-    (
-        build(engine_correction={"form": "truncate"}),
-        "engine_correction.form",
-        ["old_logps=sampler", "exactly 1", "old_logps=trainer"],
-    ),
-    (
-        build(off_policy_mask={"threshold_nats": 0.2}),
-        "off_policy_mask.threshold_nats",
-        ["no effect with off_policy_mask.against=none"],
-    ),
+    *[
+        (
+            build(engine_correction=name),
+            "engine_correction",
+            [f"={name} with objective.old_logps=sampler", "exactly 1", "old_logps=trainer"],
+        )
+        for name in ("tis", "mis")
+    ],
     # KL.
     *[
         (build(kl={key: value}), f"kl.{key}", ["no effect with kl.coefficient=0"])
         for key, value in (
             ("estimator", "k2"),
             ("importance", "none"),
-            ("placement", "reward"),
+            ("in_reward", True),
             ("reduction", "token_mean"),
             ("refresh_reference_every_steps", 5),
         )
@@ -261,40 +238,30 @@ ERRORS = [
     (build(domains={"math": {"kl_coefficient": 0.0}}), "domains.math.kl_coefficient", ["every coefficient is 0"]),
     *[
         (
-            build(kl={"coefficient": 0.1, "placement": "reward", key: value}),
+            build(kl={"coefficient": 0.1, "in_reward": True, key: value}),
             f"kl.{key}",
-            ["no effect with kl.placement=reward"],
+            ["no effect with kl.in_reward=true", "set kl.in_reward=false"],
         )
         for key, value in (("estimator", "k1"), ("importance", "none"), ("reduction", "token_mean"))
     ],
     # Entropy.
-    *[
-        (build(entropy={key: value}), f"entropy.{key}", ["no effect with entropy.target_nats=0"])
-        for key, value in (("coefficient_step", 0.1), ("max_coefficient", 0.5))
-    ],
     (
-        build(entropy={"target_nats": 0.5, "coefficient": 2.0}),
-        "entropy.coefficient",
-        ["above entropy.max_coefficient=1.0"],
+        build(entropy={"bonus": {"type": "target", "target_nats": 0.5, "coefficient": 2.0}}),
+        "entropy.bonus.coefficient",
+        ["above entropy.bonus.max_coefficient=1.0"],
     ),
     *[
-        (build(entropy=options), f"entropy.{key}", [f"no effect with entropy.covariance={covariance}"])
-        for options, key, covariance in (
-            ({"covariance_share": 0.1}, "covariance_share", "none"),
-            ({"clip_cov_low": 0.1}, "clip_cov_low", "none"),
-            ({"covariance": "kl_cov", "clip_cov_high": 9.0}, "clip_cov_high", "kl_cov"),
-            ({"covariance": "clip_cov", "kl_cov_coefficient": 9.0}, "kl_cov_coefficient", "clip_cov"),
+        (
+            build(entropy={"covariance": {"type": name, "fraction": 0.0}}),
+            "entropy.covariance.fraction",
+            [f"entropy.covariance={name}", "at least one token is picked"],
         )
+        for name in ("clip_cov", "kl_cov")
     ],
     (
-        build(entropy={"covariance": "clip_cov", "covariance_share": 0.0}),
-        "entropy.covariance_share",
-        ["at least one token is picked"],
-    ),
-    (
-        build(entropy={"covariance": "clip_cov", "clip_cov_low": 5.0}),
-        "entropy.clip_cov_low",
-        ["not below entropy.clip_cov_high=5.0"],
+        build(entropy={"covariance": {"type": "clip_cov", "low": 5.0}}),
+        "entropy.covariance.low",
+        ["not below entropy.covariance.high=5.0"],
     ),
 ]
 
@@ -306,8 +273,76 @@ def test_errors(config: TrainConfig, key: str, words: list[str]) -> None:
         assert word in message
 
 
+REFUSED = [
+    # The option that chooses, the chosen technique, an option that it lacks, and the techniques that have it.
+    ("objective.reduction", "token_mean", "tokens=9", ["constant_length"]),
+    ("advantage.estimator", "max_rl", "baseline=leave_one_out", ["group"]),
+    ("advantage.estimator", "gdpo", "scale=group_std", ["group"]),
+    ("advantage.estimator", "pass_at_k", "std_ddof=0", ["group", "gdpo"]),
+    ("advantage.estimator", "group", "k=2", ["pass_at_k"]),
+    ("objective.surrogate", "cispo", "clip_low=0.1", ["ppo_clip"]),
+    ("objective.surrogate", "cispo", "clip_high=0.5", ["ppo_clip", "seed_clip"]),
+    ("objective.surrogate", "sapo", "clip_high=0.5", ["ppo_clip", "seed_clip"]),
+    ("objective.surrogate", "seed_clip", "clip_low=0.1", ["ppo_clip"]),
+    ("objective.surrogate", "cispo", "dual_clip=3.0", ["ppo_clip"]),
+    ("objective.surrogate", "ppo_clip", "cap=2.0", ["cispo"]),
+    ("objective.surrogate", "ppo_clip", "floor=0.5", ["cispo"]),
+    ("objective.surrogate", "ppo_clip", "temperature_positive=2.0", ["sapo"]),
+    ("objective.surrogate", "ppo_clip", "temperature_negative=2.0", ["sapo"]),
+    ("objective.surrogate", "ppo_clip", "k_positive=1.0", ["vespo"]),
+    ("objective.surrogate", "ppo_clip", "lambda_positive=1.0", ["vespo"]),
+    ("objective.surrogate", "ppo_clip", "k_negative=1.0", ["vespo"]),
+    ("objective.surrogate", "ppo_clip", "lambda_negative=1.0", ["vespo"]),
+    ("engine_correction", "none", "level=sequence_product", ["tis", "mis"]),
+    ("engine_correction", "none", "low=0.1", ["mis"]),
+    ("engine_correction", "none", "cap=5.0", ["tis"]),
+    ("engine_correction", "tis", "low=0.1", ["mis"]),
+    ("off_policy_mask", "none", "threshold_nats=0.2", ["sequence"]),
+    ("entropy.bonus", "none", "coefficient_step=0.1", ["target"]),
+    ("entropy.bonus", "fixed", "coefficient_step=0.1", ["target"]),
+    ("entropy.bonus", "fixed", "max_coefficient=0.5", ["target"]),
+    ("entropy.covariance", "none", "fraction=0.1", ["clip_cov", "kl_cov"]),
+    ("entropy.covariance", "none", "low=0.1", ["clip_cov"]),
+    ("entropy.covariance", "kl_cov", "high=9.0", ["clip_cov"]),
+    ("entropy.covariance", "clip_cov", "coefficient=9.0", ["kl_cov"]),
+]
+
+
+@pytest.mark.parametrize(("choice", "chosen", "stated", "owners"), REFUSED)
+def test_an_option_of_another_technique_is_refused(choice: str, chosen: str, stated: str, owners: list[str]) -> None:
+    option, _, value = stated.partition("=")
+    with pytest.raises(UsageError) as caught:
+        # Any engine correction needs the trainer's log-probabilities.
+        compose_train_config([f"{choice}={{type: {chosen}, {option}: {value}}}", "objective.old_logps=trainer"])
+    message = str(caught.value)
+    assert "1 error" in message
+    assert f"{choice}.{option} is not an option of {chosen}; " in message
+    for owner in owners:
+        assert f"{choice}={{type: {owner}, {option}: ...}}" in message
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("engine_correction={type: none, high: 5.0}", ["engine_correction.high is not", "type: tis, cap", "mis, high"]),
+        ("engine_correction={type: tis, high: 5.0}", ["engine_correction.high is not", "type: tis, cap", "mis, high"]),
+        ("objective.surrogate={type: dppo, clip_low: 0.1}", ["clip_low is not an option of dppo", "ppo_clip has it"]),
+        ("objective.surrogate={type: gmpo, clip_low: 0.1}", ["clip_low is not an option of gmpo", "ppo_clip has it"]),
+    ],
+)
+def test_options_that_have_another_name_elsewhere(argument: str, words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        compose_train_config([argument])
+    for word in ["1 error", *words]:
+        assert word in str(caught.value)
+
+
 WARNINGS = [
-    (build(objective={"clip_low": 1.5}), "objective.clip_low", ["never binds", "ratio is positive"]),
+    (
+        build(objective={"surrogate": {"clip_low": 1.5}}),
+        "objective.surrogate.clip_low",
+        ["never binds", "ratio is positive"],
+    ),
     (build(optimizer={"warmup_steps": 200}), "optimizer.warmup_steps", ["run.steps=200"]),
     (build(active_sampling={"filter": "none"}), "active_sampling.refill", ["nothing is refilled", "refill=false"]),
     (
@@ -331,9 +366,9 @@ WARNINGS = [
     (
         build(sampling={"top_p": 0.9}, objective=REINFORCE),
         "sampling.top_p",
-        ["biased", "keep_mask=replay"],
+        ["biased", "replay_mask=true"],
     ),
-    (build(sampling={"top_k": 2000, "keep_mask": "replay"}), "sampling.top_k", ["at most 1024 tokens are recorded"]),
+    (build(sampling={"top_k": 2000, "replay_mask": True}), "sampling.top_k", ["at most 1024 tokens are recorded"]),
     (
         build(advantage={"estimator": "gdpo"}, rewards={"format": {"weight": 0.5}}),
         "active_sampling.filter",
@@ -342,9 +377,9 @@ WARNINGS = [
     (
         build(advantage={"estimator": "gdpo"}, active_sampling={"filter": "any_component"}),
         "advantage.estimator",
-        ["correctness as the only reward with a weight", "scale=group_std"],
+        ["correctness as the only rewarded component", "scale: group_std"],
     ),
-    (build(advantage={"baseline": "none"}), "active_sampling.filter", ["does have a gradient", "filter=none"]),
+    (build(advantage=NO_BASELINE), "active_sampling.filter", ["does have a gradient", "filter=none"]),
     (
         build(rewards={"format": {"weight": 1.0}}),
         "rewards.format.weight",
@@ -352,31 +387,39 @@ WARNINGS = [
     ),
     (build(advantage={"clip": 1.0}), "advantage.clip", ["never binds", "±1"]),
     (
-        build(advantage={"clip": 5.0, "scale": "group_std"}),
+        build(advantage={"clip": 5.0, "estimator": {"scale": "group_std"}}),
         "advantage.clip",
         ["8 samples", "±2.47"],
     ),
     # The policy term.
     (build(objective={"ratio": "none"}), "objective.ratio", ["always 1", "surrogate=reinforce"]),
-    (build(objective={"surrogate": "dppo", "clip_low": 1.0}), "objective.clip_low", ["no probability falls by 1"]),
-    (build(objective={"surrogate": "dppo", "clip_high": 1.0}), "objective.clip_high", ["no probability rises by 1"]),
     (
-        build(objective={"surrogate": "seed_clip", "clip_high": 10.0}),
+        build(objective={"surrogate": {"type": "dppo", "tv_low": 1.0}}),
+        "objective.surrogate.tv_low",
+        ["no probability falls by 1"],
+    ),
+    (
+        build(objective={"surrogate": {"type": "dppo", "tv_high": 1.0}}),
+        "objective.surrogate.tv_high",
+        ["no probability rises by 1"],
+    ),
+    (
+        build(objective={"surrogate": {"type": "seed_clip", "clip_high": 10.0}}),
         "objective.surrogate",
         ["for teaching", "beyond 11 is never corrected", "ppo_clip"],
     ),
     (
         build(objective={"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_mean"}),
-        "objective.clip_high",
+        "objective.surrogate.clip_high",
         ["token ratios", "0.28 away from 1 never binds", "clip_low=3e-4"],
     ),
     (
         build(objective={"ratio": "gspo_token", "surrogate": "cispo", "reduction": "sequence_mean_token_mean"}),
-        "objective.cispo_cap",
+        "objective.surrogate.cap",
         ["4 away from 1 never binds"],
     ),
     (
-        build(objective={"ratio": "sequence_geometric_mean", "clip_low": 3e-4, "clip_high": 4e-4}),
+        build(objective={"ratio": "sequence_geometric_mean", "surrogate": GSPO_CLIP}),
         "objective.reduction",
         ["reduction=token_mean", "sequence_mean_token_mean"],
     ),
@@ -403,15 +446,15 @@ WARNINGS = [
     ),
     # Engine correction and off-policy mask.
     (
-        build(engine_correction={"form": "truncate"}, objective=TRAINER),
-        "engine_correction.form",
+        build(engine_correction="tis", objective=TRAINER),
+        "engine_correction",
         ["compute_dtype=float32", "1 up to rounding"],
     ),
-    (build(off_policy_mask={"against": "sampler"}), "off_policy_mask.against", ["the mask never masks"]),
+    (build(off_policy_mask="sequence"), "off_policy_mask.reference", ["=sampler", "the mask never masks"]),
     (
-        build(off_policy_mask={"against": "old"}, model=REDUCED, objective=TRAINER),
-        "off_policy_mask.against",
-        ["the mask never masks", "minibatches_per_step"],
+        build(off_policy_mask={"type": "sequence", "reference": "old"}, model=REDUCED, objective=TRAINER),
+        "off_policy_mask.reference",
+        ["=old", "the mask never masks", "minibatches_per_step"],
     ),
     # KL.
     (
@@ -446,15 +489,14 @@ WARNINGS = [
     ),
     (
         build(
-            kl={"coefficient": 0.1, "placement": "reward"},
+            kl={"coefficient": 0.1, "in_reward": True},
             objective={
                 "ratio": "sequence_geometric_mean",
-                "clip_low": 3e-4,
-                "clip_high": 4e-4,
+                "surrogate": GSPO_CLIP,
                 "reduction": "sequence_mean_token_mean",
             },
         ),
-        "kl.placement",
+        "kl.in_reward",
         ["differs from token to token", "gspo_token"],
     ),
     (build(entropy={"covariance": "kl_cov"}), "entropy.covariance", ["gradient is 0", "clip_cov"]),
@@ -483,35 +525,37 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         build(problems={"eval": "x.jsonl", "columns": {"answer": "gold"}, "eval_every_steps": 5}),
         build(problems={"train": "x.jsonl"}),
         build(problems={"eval_problems": 0, "eval_samples_per_prompt": 8, "eval_every_steps": 0}),
-        build(objective={"reduction": "constant_length", "constant_length_tokens": 9}),
-        build(advantage={"scale": "group_std", "std_ddof": 0, "std_epsilon": 1e-6}),
-        build(advantage={"std_ddof": 1, "std_epsilon": 1e-4}),
+        build(objective={"reduction": {"type": "constant_length", "tokens": 9}}),
+        build(advantage={"estimator": {"scale": "group_std", "std_ddof": 0, "std_epsilon": 1e-6}}),
+        build(advantage={"estimator": {"std_ddof": 1, "std_epsilon": 1e-4}}),
         build(optimizer={"schedule": "cosine", "final_lr_fraction": 0.1, "warmup_steps": 199}),
         build(batch={"minibatches_per_step": 4, "prompts_per_step": 4}),
-        build(sampling={"top_p": 0.9, "top_k": 1024, "keep_mask": "replay"}),
-        build(advantage={"estimator": "pass_at_k", "pass_k": 8}),
+        build(sampling={"top_p": 0.9, "top_k": 1024, "replay_mask": True}),
+        build(advantage={"estimator": {"type": "pass_at_k", "k": 8}}),
         build(advantage={"estimator": "gdpo"}, rewards=FORMAT, active_sampling={"filter": "any_component"}),
-        build(advantage={"baseline": "none"}, batch={"samples_per_prompt": 1}, active_sampling=ALL_GROUPS),
-        build(advantage={"clip": 2.0, "scale": "group_std"}),
+        build(advantage=NO_BASELINE, batch={"samples_per_prompt": 1}, active_sampling=ALL_GROUPS),
+        build(advantage={"clip": 2.0, "estimator": {"scale": "group_std"}}),
         build(objective=REINFORCE),
-        build(objective={"surrogate": "cispo", "cispo_cap": 2.0, "cispo_floor": 0.5}, batch={"epochs_per_step": 4}),
-        build(objective={"surrogate": "gmpo", "clip_low": 1.5, "clip_high": 0.4}),
-        build(objective={"surrogate": "vespo", "ratio": "sequence_product", "vespo_k_positive": 1.0}),
+        build(objective={"surrogate": {"type": "cispo", "cap": 2.0, "floor": 0.5}}, batch={"epochs_per_step": 4}),
+        build(objective={"surrogate": {"type": "gmpo", "log_clip_low": 1.5, "log_clip_high": 0.4}}),
+        build(objective={"surrogate": {"type": "vespo", "k_positive": 1.0}, "ratio": "sequence_product"}),
         build(objective={"surrogate": "dppo", "ratio": "none"}, batch={"epochs_per_step": 4}),
-        build(objective={"dual_clip": 3.0}),
-        build(engine_correction={"form": "band", "high": 5.0}, objective=TRAINER, model=REDUCED),
-        build(off_policy_mask={"against": "sampler"}, batch={"minibatches_per_step": 4}),
-        build(off_policy_mask={"against": "sampler"}, model=REDUCED, objective=TRAINER),
+        build(objective={"surrogate": {"dual_clip": 3.0}}),
+        build(engine_correction={"type": "mis", "high": 5.0}, objective=TRAINER, model=REDUCED),
+        build(off_policy_mask="sequence", batch={"minibatches_per_step": 4}),
+        build(off_policy_mask="sequence", model=REDUCED, objective=TRAINER),
         build(kl={"coefficient": 0.1}),
         build(kl={"coefficient": 0.1, "estimator": "k1"}),
         build(kl={"coefficient": 0.1, "estimator": "k2", "importance": "none", "reduction": "token_mean"}),
-        build(kl={"coefficient": 0.1, "placement": "reward", "refresh_reference_every_steps": 5}),
+        build(kl={"coefficient": 0.1, "in_reward": True, "refresh_reference_every_steps": 5}),
         build(
             domains={"code": {"kl_coefficient": 0.1}, "math": {"kl_coefficient": 0.0}}, problems={"train": "x.jsonl"}
         ),
-        build(entropy={"target_nats": 0.5, "coefficient_step": 0.1, "max_coefficient": 0.5}),
-        build(entropy={"covariance": "clip_cov", "covariance_share": 0.1, "clip_cov_low": -1.0}),
-        build(entropy={"covariance": "kl_cov", "kl_cov_coefficient": 0.5}, batch={"epochs_per_step": 2}),
+        build(
+            entropy={"bonus": {"type": "target", "target_nats": 0.5, "coefficient_step": 0.1, "max_coefficient": 0.5}}
+        ),
+        build(entropy={"covariance": {"type": "clip_cov", "fraction": 0.1, "low": -1.0}}),
+        build(entropy={"covariance": {"type": "kl_cov", "coefficient": 0.5}}, batch={"epochs_per_step": 2}),
         build(
             rewards={"overlong": {"buffer_tokens": 512}, "correctness": {"weight": 0.0}},
             active_sampling=ALL_GROUPS,
@@ -525,7 +569,7 @@ def test_what_is_right_and_what_equals_the_default_passes(config: TrainConfig) -
 def test_all_at_once() -> None:
     config = build(
         batch={"samples_per_prompt": 1, "prompts_per_step": 1, "minibatches_per_step": 2},
-        advantage={"std_ddof": 0},
+        advantage={"estimator": {"std_ddof": 0}},
         rewards={"format": {"requires": "correctness"}},
     )
     keys = [finding.keys[0] for finding in contradictions(config)]
@@ -533,14 +577,14 @@ def test_all_at_once() -> None:
         "batch.samples_per_prompt",
         "batch.minibatches_per_step",
         "rewards.format.requires",
-        "advantage.std_ddof",
+        "advantage.estimator.std_ddof",
     ]
     with pytest.raises(UsageError, match="4 errors"):
         compose_train_config(
             [
                 "batch.samples_per_prompt=1",
                 "batch={prompts_per_step: 1, minibatches_per_step: 2}",
-                "advantage.std_ddof=0",
+                "advantage.estimator.std_ddof=0",
                 "rewards.format.requires=correctness",
             ]
         )

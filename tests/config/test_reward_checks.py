@@ -171,8 +171,8 @@ ERRORS = [
         ["no effect with problems.train={arithmetic: 1.0, toy_code: 2.0}"],
     ),
     (
-        build(problems={"train": "reasoning_gym:chain_sum"}, active_sampling={"retire_pass_rate": 0.9}),
-        "active_sampling.retire_pass_rate",
+        build(problems={"train": "reasoning_gym:chain_sum"}, active_sampling={"retire_accuracy": 0.9}),
+        "active_sampling.retire_accuracy",
         ["no effect with problems.train=reasoning_gym:chain_sum"],
     ),
 ]
@@ -189,7 +189,7 @@ def test_a_group_of_one_has_no_relative_length() -> None:
     config = build(
         rewards={"length": {"weight": 1.0, "type": "group_relative"}},
         batch={"samples_per_prompt": 1},
-        advantage={"baseline": "none"},
+        advantage={"estimator": {"baseline": "none"}},
         active_sampling={"filter": "none", "refill": False},
     )
     (finding,) = contradictions(config)
@@ -297,7 +297,7 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
             grading={"second_grader_seconds": 2.0, "on_error": "stop"},
         ),
         build(rewards={"functions": {"own": {"path": "m:f", "weight": 0.5}}}, advantage={"clip": 1.5}),
-        build(problems={"train": {"arithmetic": 1, "x.jsonl": 1}}, active_sampling={"retire_pass_rate": 0.9}),
+        build(problems={"train": {"arithmetic": 1, "x.jsonl": 1}}, active_sampling={"retire_accuracy": 0.9}),
         build(problems={"train": {"arithmetic": 1, "x.jsonl": 1}, "eval_every_steps": 5}),
         build(problems={"train": "toy_code"}, domains={"code": {"rewards": {"gate": "correctness"}}}),
         build(kl={"coefficient": 0.1}, domains={"x": {"kl_coefficient": 0.0}}, problems={"train": "reasoning_gym:x"}),

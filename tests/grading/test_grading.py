@@ -77,21 +77,21 @@ def test_a_dropped_sample_is_compared_with_nothing_and_trains_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("advantage", "expected"),
+    ("estimator", "expected"),
     [
         # Deviation of [1, 0, 0] by two: sqrt(1/3).
-        ({"scale": "group_std"}, np.array([2 / 3, -1 / 3, -1 / 3]) / (math.sqrt(1 / 3) + 1e-4)),
-        ({"baseline": "leave_one_out"}, [1.0, -0.5, -0.5]),
-        ({"estimator": "max_rl"}, [2.0, -1.0, -1.0]),
-        ({"estimator": "pass_at_k", "pass_k": 2}, None),
-        ({"scale": "batch_std"}, np.array([2 / 3, -1 / 3, -1 / 3]) / (math.sqrt(1 / 3) + 1e-4)),
+        ({"type": "group", "scale": "group_std"}, np.array([2 / 3, -1 / 3, -1 / 3]) / (math.sqrt(1 / 3) + 1e-4)),
+        ({"type": "group", "baseline": "leave_one_out"}, [1.0, -0.5, -0.5]),
+        ({"type": "max_rl"}, [2.0, -1.0, -1.0]),
+        ({"type": "pass_at_k", "k": 2}, None),
+        ({"type": "group", "scale": "batch_std"}, np.array([2 / 3, -1 / 3, -1 / 3]) / (math.sqrt(1 / 3) + 1e-4)),
     ],
 )
 def test_the_advantages_beside_a_dropped_sample_are_those_of_a_smaller_group(
-    advantage: dict[str, Any], expected: Any
+    estimator: dict[str, Any], expected: Any
 ) -> None:
-    config = config_of(advantage=advantage, grading={"on_error": "drop_sample"})
-    small = TrainConfig.model_validate({"batch": {"samples_per_prompt": 3}, "advantage": advantage})
+    config = config_of(advantage={"estimator": estimator}, grading={"on_error": "drop_sample"})
+    small = TrainConfig.model_validate({"batch": {"samples_per_prompt": 3}, "advantage": {"estimator": estimator}})
     advantages_G = advantages_of([group_of([1.0, None, 0.0, 0.0], config)], config, World())[0]
     alone_G = advantages_of([group_of([1.0, 0.0, 0.0], small)], small, World())[0]
     np.testing.assert_array_equal(advantages_G[[0, 2, 3]], alone_G)
@@ -102,7 +102,7 @@ def test_the_advantages_beside_a_dropped_sample_are_those_of_a_smaller_group(
 
 def test_gdpo_weighs_each_group_by_the_table_of_its_domain() -> None:
     config = config_of(
-        advantage={"estimator": "gdpo", "std_epsilon": 1e-12},
+        advantage={"estimator": {"type": "gdpo", "std_epsilon": 1e-12}},
         rewards={"format": {"weight": 1.0}},
         domains={"code": {"rewards": {"format": {"weight": 0.0}}}},
     )
@@ -119,7 +119,7 @@ def test_too_few_judged_samples_fail_the_group() -> None:
     config = config_of(grading={"on_error": "drop_sample"})
     assert group_of([1.0, None, None, None], config).failed
     assert not group_of([1.0, None, None, 0.0], config).failed
-    by_three = config_of(grading={"on_error": "drop_sample"}, advantage={"estimator": "pass_at_k", "pass_k": 3})
+    by_three = config_of(grading={"on_error": "drop_sample"}, advantage={"estimator": {"type": "pass_at_k", "k": 3}})
     assert group_of([1.0, None, None, 0.0], by_three).failed
 
 

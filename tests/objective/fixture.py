@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -19,6 +19,11 @@ NEW_MINUS_OLD = torch.tensor([0.3, -0.1, 0.5, -0.4, 0.1, -0.05, 0.02, 0.25, -0.6
 NEW_MINUS_REF = torch.tensor([0.2, 0.1, -0.3, 0.0, 0.4, 0.05, -0.1, 0.15, 0.3, -0.2], dtype=torch.float64)
 OLD_MINUS_SAMPLER = torch.tensor([0.01, -0.02, 1.0, 0.05, -0.9, 0.0, 0.03, -0.01, 0.8, -0.04], dtype=torch.float64)
 REWARDS = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
+
+
+def techniques(option: Any) -> list[Any]:
+    """One of each technique that an option chooses from, at its defaults."""
+    return [technique() for technique in get_args(get_args(option)[0])]
 
 
 def close(actual: Tensor | float, expected: Any) -> None:
@@ -54,6 +59,7 @@ def inputs(reduction: Reduction, advantages_E: Tensor | None = None, **more: Any
     advantages_E = grpo_advantages() if advantages_E is None else advantages_E
     more = {"advantages_N": advantages_E.repeat_interleave(LENGTHS), **more}
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
+    advantages_E = grpo_advantages() if advantages_E is None else advantages_E
     return LossInputs(
         new_logps_N=new_N,
         old_logps_N=OLD,
@@ -61,7 +67,7 @@ def inputs(reduction: Reduction, advantages_E: Tensor | None = None, **more: Any
         ref_logps_N=(new_N - NEW_MINUS_REF).detach(),
         lengths_E=LENGTHS,
         weights_N=weights(reduction),
-        **more,
+        **{"advantages_N": advantages_E.repeat_interleave(LENGTHS), **more},
     )
 
 

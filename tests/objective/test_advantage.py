@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 
 from groupwise.objective.advantages.estimator import Moments, clip_advantages, has_signal, whiten
@@ -15,6 +16,7 @@ from tests.objective.fixture import GOLDEN, close
 
 Baseline = Literal["group_mean", "leave_one_out", "none"]
 Scale = Literal["none", "group_std", "batch_std"]
+
 R4 = [[1.0, 0.0, 1.0, 0.0]]
 R8 = [[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
 LITE = [[1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]
@@ -22,23 +24,20 @@ GDPO = torch.tensor([[[1, 1], [0, 1], [1, 1], [0, 0]], [[0, 0], [0, 0], [1, 0], 
 
 
 @pytest.mark.parametrize(
-    ("name", "rewards", "baseline", "scale", "ddof", "epsilon"),
+    ("name", "rewards", "group"),
     [
-        ("adv.grpo_unbiased_1e-4", R4, "group_mean", "group_std", 1, 1e-4),
-        ("adv.grpo_unbiased_1e-6", R4, "group_mean", "group_std", 1, 1e-6),
-        ("adv.grpo_population_1e-4", R4, "group_mean", "group_std", 0, 1e-4),
-        ("adv.dr_grpo", R4, "group_mean", "none", 1, 1e-4),
-        ("adv.r8_unbiased", R8, "group_mean", "group_std", 1, 1e-4),
-        ("adv.r8_population", R8, "group_mean", "group_std", 0, 1e-4),
-        ("adv.rloo", R4, "leave_one_out", "none", 1, 1e-4),
-        ("adv.batch_std(LitePPO)", LITE, "group_mean", "batch_std", 1, 1e-4),
+        ("adv.grpo_unbiased_1e-4", R4, Group(scale="group_std", std_ddof=1, std_epsilon=1e-4)),
+        ("adv.grpo_unbiased_1e-6", R4, Group(scale="group_std", std_ddof=1, std_epsilon=1e-6)),
+        ("adv.grpo_population_1e-4", R4, Group(scale="group_std", std_ddof=0, std_epsilon=1e-4)),
+        ("adv.dr_grpo", R4, Group(scale="none")),
+        ("adv.r8_unbiased", R8, Group(scale="group_std", std_ddof=1, std_epsilon=1e-4)),
+        ("adv.r8_population", R8, Group(scale="group_std", std_ddof=0, std_epsilon=1e-4)),
+        ("adv.rloo", R4, Group(baseline="leave_one_out", scale="none")),
+        ("adv.batch_std(LitePPO)", LITE, Group(scale="batch_std", std_ddof=1, std_epsilon=1e-4)),
     ],
 )
-def test_golden(
-    name: str, rewards: list[list[float]], baseline: Baseline, scale: Scale, ddof: int, epsilon: float
-) -> None:
-    estimator = Group(baseline=baseline, scale=scale, std_ddof=1 if ddof else 0, std_epsilon=epsilon)
-    advantages_PG = estimator.of(torch.tensor(rewards))
+def test_golden(name: str, rewards: list[list[float]], group: Group) -> None:
+    advantages_PG = group.of(torch.tensor(rewards))
     assert advantages_PG.dtype == torch.float64
     close(advantages_PG.flatten(), GOLDEN[name])
 
@@ -78,8 +77,16 @@ def test_gdpo_ties_what_equal_weights_and_equal_spread_tie() -> None:
 
 
 def test_gdpo_needs_one_weight_per_component() -> None:
-    with pytest.raises(ValueError, match=r"2 groups with 2 reward components, but weights of the shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"2 reward components, but weights of the shape \(2, 3\)"):
         Gdpo().normalised(GDPO, torch.ones(2, 3))
+    with pytest.raises(ValueError, match=r"2 groups .* but weights of the shape \(1, 2\)"):
+        Gdpo().normalised(GDPO, torch.ones(1, 2))
+
+
+def test_gdpo_weights_may_differ_by_group() -> None:
+    weights_PK = torch.tensor([[1.0, 0.5], [0.25, 2.0]])
+    rows = [Gdpo().normalised(GDPO[[p]], weights_PK[[p]]) for p in range(2)]
+    assert torch.equal(Gdpo().normalised(GDPO, weights_PK), torch.cat(rows))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -105,8 +112,7 @@ def test_a_small_difference_is_signal() -> None:
 
 
 def test_without_a_baseline_equal_rewards_stay() -> None:
-    ones = torch.ones(2, 1)
-    assert Group(baseline="none").of(ones).tolist() == [[1], [1]]
+    assert Group(baseline="none").of(torch.ones(2, 1)).tolist() == [[1], [1]]
 
 
 @pytest.mark.parametrize("baseline", ["group_mean", "leave_one_out"])
@@ -172,7 +178,8 @@ def test_pass_at_k_without_spread_is_zero() -> None:
 
 def test_pass_at_one_is_the_population_std() -> None:
     correct = torch.tensor([[True, False, False, True, False]])
-    expected = Group(scale="group_std", std_ddof=0, std_epsilon=1e-12).of(correct.float())
+    # An epsilon that is lost in the sum.
+    expected = Group(scale="group_std", std_ddof=0, std_epsilon=1e-300).of(correct.float())
     close(PassAtK(k=1).of(correct), expected)
 
 
@@ -181,6 +188,8 @@ def test_pass_at_k_refuses_what_it_is_not_defined_for() -> None:
         PassAtK(k=5).of(torch.ones(1, 4, dtype=torch.bool))
     with pytest.raises(ValueError, match="must be bool"):
         PassAtK(k=2).of(torch.ones(1, 4))
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        PassAtK(k=0)
 
 
 group = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=4, max_size=4)

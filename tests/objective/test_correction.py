@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from groupwise.objective.corrections.correction import NoCorrection, effective_sample_fraction, engine_weights
+from groupwise.objective.corrections.correction import NoCorrection, effective_sample_fraction
 from groupwise.objective.corrections.mis import Mis
 from groupwise.objective.corrections.tis import Tis
 from tests.objective.fixture import GOLDEN, LENGTHS, OLD, OLD_MINUS_SAMPLER, close, golden
@@ -11,20 +11,20 @@ SAMPLER = OLD - OLD_MINUS_SAMPLER
 
 
 def test_token_weights_golden() -> None:
-    weights_N = Tis().weights(OLD, SAMPLER, LENGTHS)
+    weights_N = Tis(level="token").weights(OLD, SAMPLER, LENGTHS)
     close(weights_N, golden("tis.rho"))
-    close(Tis(cap=2).limited(weights_N), golden("tis.w_C2"))
-    close(Mis(low=0.5, high=5).limited(weights_N), golden("icepop.w_[0.5,5]"))
-    close(Mis(low=0.5, high=2).limited(weights_N), golden("mis.w_[0.5,2]"))
+    close(Tis(cap=2.0).limited(weights_N), golden("tis.w_C2"))
+    close(Mis(low=0.5, high=5.0).limited(weights_N), golden("icepop.w_[0.5,5]"))
+    close(Mis(low=0.5, high=2.0).limited(weights_N), golden("mis.w_[0.5,2]"))
     assert NoCorrection().limited(weights_N).tolist() == [1.0] * 10
+    assert torch.equal(NoCorrection().weights(OLD, SAMPLER, LENGTHS), weights_N)
 
 
 def test_sequence_weights_golden() -> None:
-    cap, band = Tis(cap=2, level="sequence_product"), Mis(low=0, high=2, level="sequence_product")
-    product_N = cap.weights(OLD, SAMPLER, LENGTHS)
+    product_N = Tis(level="sequence_product").weights(OLD, SAMPLER, LENGTHS)
     close(product_N[FIRST_TOKENS], GOLDEN["tis.seq_product"])
-    close(cap.limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_trunc_C2"])
-    close(band.limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_mask_C2"])
+    close(Tis(cap=2.0).limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_trunc_C2"])
+    close(Mis(low=0.0, high=2.0).limited(product_N)[FIRST_TOKENS], GOLDEN["tis.seq_mask_C2"])
     geometric_N = Mis(level="sequence_geometric_mean").weights(OLD, SAMPLER, LENGTHS)
     close(geometric_N[FIRST_TOKENS], GOLDEN["tis.seq_geomean"])
     assert torch.equal(geometric_N[5:9], geometric_N[5].expand(4))
@@ -32,12 +32,12 @@ def test_sequence_weights_golden() -> None:
 
 def test_the_weight_is_detached() -> None:
     old_N = OLD.clone().requires_grad_()
-    assert not engine_weights(old_N, SAMPLER, LENGTHS, "token").requires_grad
+    assert not Tis().weights(old_N, SAMPLER, LENGTHS).requires_grad
 
 
 def test_weights_stay_finite() -> None:
     far = torch.tensor([200.0, -200.0])
-    weights_N = engine_weights(far, torch.zeros(2), torch.tensor([1, 1]), "token")
+    weights_N = Tis().weights(far, torch.zeros(2), torch.tensor([1, 1]))
     assert weights_N.isfinite().all()
     assert (weights_N > 0).all()
 

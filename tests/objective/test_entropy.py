@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from groupwise.objective.entropy.bonus import FixedBonus, NoBonus
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.entropy.token_entropy import token_entropy
 from groupwise.objective.sampling_mask import kept_logits, kept_mask
@@ -61,3 +62,10 @@ def test_adapted_coefficient() -> None:
     assert bonus.next_coefficient(0.007, 0.1) == 0.01
     assert bonus.next_coefficient(0.001, 0.3) == 0.0
     assert bonus.next_coefficient(0.001, 0.2) == 0.001
+
+
+def test_a_fixed_coefficient_stays() -> None:
+    assert (FixedBonus(coefficient=0.02).start, TargetBonus(coefficient=0.3).start, NoBonus().start) == (0.02, 0.3, 0.0)
+    for observed in (0.0, 0.2, 5.0):
+        assert FixedBonus(coefficient=0.02).next_coefficient(0.02, observed) == 0.02
+        assert NoBonus().next_coefficient(0.0, observed) == 0.0

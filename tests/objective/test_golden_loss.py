@@ -24,73 +24,46 @@ from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import check_golden, dr_grpo_advantages, grpo_advantages
 
-PPO_CLIP = PpoClip(clip_low=0.2, clip_high=0.2)
-PPO = Objective(surrogate=PPO_CLIP)
-GEOMETRIC = SequenceGeometricMean()
 DR = dr_grpo_advantages()
-GSPO = Objective(GEOMETRIC, PPO_CLIP)
-GSPO_SMALL = Objective(GEOMETRIC, PpoClip(clip_low=3e-4, clip_high=4e-4))
+NARROW = PpoClip(clip_low=0.2, clip_high=0.2)
+PPO = Objective(surrogate=NARROW)
+GSPO = Objective(SequenceGeometricMean(), NARROW)
+GSPO_SMALL = Objective(SequenceGeometricMean(), PpoClip(clip_low=3e-4, clip_high=4e-4))
+OLMO = PpoClip(clip_high=0.272)
+SEED = Objective(surrogate=SeedClip(clip_high=10))
+ICEPOP = Mis(low=0.5, high=5)
+TOKEN, MEAN, SUM, CONSTANT = TokenMean(), SequenceMeanTokenMean(), SequenceMeanTokenSum(), ConstantLength()
 
 CASES: list[tuple[str, Objective, Reduction, Tensor | None]] = [
-    ("ppo_0.2_0.2.token_mean", PPO, TokenMean(), None),
-    ("ppo_0.2_0.2.seq_mean_token_mean", PPO, SequenceMeanTokenMean(), None),
-    ("ppo_0.2_0.2.seq_mean_token_sum", PPO, SequenceMeanTokenSum(), None),
-    ("ppo_0.2_0.2.seq_mean_token_sum_const", PPO, ConstantLength(), None),
-    ("dapo_0.2_0.28.token_mean", Objective(), TokenMean(), None),
-    ("olmo3_0.2_0.272_drAdv.token_mean", Objective(surrogate=PpoClip(clip_high=0.272)), TokenMean(), DR),
-    ("drgrpo_0.2_const8.seq_mean_token_sum_const", PPO, ConstantLength(), DR),
-    (
-        "r1_eps10.seq_mean_token_mean",
-        Objective(surrogate=PpoClip(clip_low=10, clip_high=10)),
-        SequenceMeanTokenMean(),
-        None,
-    ),
-    ("dual_clip_c1.05.token_mean", Objective(surrogate=PpoClip(clip_high=0.2, dual_clip=1.05)), TokenMean(), None),
-    ("SEED_token_level_0.2_10.token_mean", Objective(surrogate=SeedClip(clip_high=10)), TokenMean(), None),
-    ("SEED_token_level_0.9_10.token_mean", Objective(surrogate=SeedClip(clip_high=10)), TokenMean(), None),
-    ("gspo_3e-4_4e-4.seq_mean_token_mean", GSPO_SMALL, SequenceMeanTokenMean(), None),
-    (
-        "gspo_0.2_0.2.seq_mean_token_mean",
-        GSPO,
-        SequenceMeanTokenMean(),
-        None,
-    ),
-    (
-        "gspo_token_0.2_0.2.seq_mean_token_mean",
-        Objective(GspoToken(), PPO_CLIP),
-        SequenceMeanTokenMean(),
-        None,
-    ),
+    ("ppo_0.2_0.2.token_mean", PPO, TOKEN, None),
+    ("ppo_0.2_0.2.seq_mean_token_mean", PPO, MEAN, None),
+    ("ppo_0.2_0.2.seq_mean_token_sum", PPO, SUM, None),
+    ("ppo_0.2_0.2.seq_mean_token_sum_const", PPO, CONSTANT, None),
+    ("dapo_0.2_0.28.token_mean", Objective(), TOKEN, None),
+    ("olmo3_0.2_0.272_drAdv.token_mean", Objective(surrogate=OLMO), TOKEN, DR),
+    ("drgrpo_0.2_const8.seq_mean_token_sum_const", PPO, CONSTANT, DR),
+    ("r1_eps10.seq_mean_token_mean", Objective(surrogate=PpoClip(clip_low=10, clip_high=10)), MEAN, None),
+    ("dual_clip_c1.05.token_mean", Objective(surrogate=PpoClip(clip_high=0.2, dual_clip=1.05)), TOKEN, None),
+    ("SEED_token_level_0.2_10.token_mean", SEED, TOKEN, None),
+    ("SEED_token_level_0.9_10.token_mean", SEED, TOKEN, None),
+    ("gspo_3e-4_4e-4.seq_mean_token_mean", GSPO_SMALL, MEAN, None),
+    ("gspo_0.2_0.2.seq_mean_token_mean", GSPO, MEAN, None),
+    ("gspo_token_0.2_0.2.seq_mean_token_mean", Objective(GspoToken(), NARROW), MEAN, None),
     # LUSPO multiplies each GSPO term by the length of its sequence: the mean over sequences of token sums.
-    (
-        "luspo_0.2.seq_mean_token_mean",
-        GSPO,
-        SequenceMeanTokenSum(),
-        None,
-    ),
-    ("cispo_max1.28.token_mean", Objective(surrogate=Cispo(cap=1.28)), TokenMean(), None),
-    ("cispo_max5.token_mean", Objective(surrogate=Cispo(cap=5)), TokenMean(), None),
-    ("sapo_1.0_1.05.seq_mean_token_mean", Objective(surrogate=Sapo()), SequenceMeanTokenMean(), None),
-    (
-        "gmpo_0.4.seq_mean_token_mean",
-        Objective(surrogate=Gmpo(log_clip_low=0.4, log_clip_high=0.4)),
-        SequenceMeanTokenMean(),
-        None,
-    ),
-    ("dppo_tv_0.1.token_mean", Objective(surrogate=Dppo(tv_low=0.1, tv_high=0.1)), TokenMean(), None),
-    ("vespo_2_3_3_2.token_mean", Objective(SequenceProduct(), Vespo()), TokenMean(), None),
-    ("grpo_tis_C2.token_mean", Objective(surrogate=PPO_CLIP, correction=Tis(cap=2)), TokenMean(), None),
-    (
-        "grpo_icepop.token_mean",
-        Objective(surrogate=PPO_CLIP, correction=Mis(low=0.5, high=5)),
-        TokenMean(),
-        None,
-    ),
-    ("olmo3_full.token_mean", Objective(surrogate=PpoClip(clip_high=0.272), correction=Tis(cap=2)), TokenMean(), DR),
+    ("luspo_0.2.seq_mean_token_mean", GSPO, SUM, None),
+    ("cispo_max1.28.token_mean", Objective(surrogate=Cispo(cap=1.28)), TOKEN, None),
+    ("cispo_max5.token_mean", Objective(surrogate=Cispo(cap=5)), TOKEN, None),
+    ("sapo_1.0_1.05.seq_mean_token_mean", Objective(surrogate=Sapo()), MEAN, None),
+    ("gmpo_0.4.seq_mean_token_mean", Objective(surrogate=Gmpo(log_clip_low=0.4, log_clip_high=0.4)), MEAN, None),
+    ("dppo_tv_0.1.token_mean", Objective(surrogate=Dppo(tv_low=0.1, tv_high=0.1)), TOKEN, None),
+    ("vespo_2_3_3_2.token_mean", Objective(SequenceProduct(), Vespo()), TOKEN, None),
+    ("grpo_tis_C2.token_mean", Objective(surrogate=NARROW, correction=Tis(cap=2.0)), TOKEN, None),
+    ("grpo_icepop.token_mean", Objective(surrogate=NARROW, correction=ICEPOP), TOKEN, None),
+    ("olmo3_full.token_mean", Objective(surrogate=OLMO, correction=Tis(cap=2.0)), TOKEN, DR),
     (
         "dsv32_opsm_0.1.seq_mean_token_mean",
-        Objective(surrogate=PPO_CLIP, off_policy_mask=SequenceMask(threshold_nats=0.1)),
-        SequenceMeanTokenMean(),
+        Objective(surrogate=NARROW, off_policy_mask=SequenceMask(threshold_nats=0.1)),
+        MEAN,
         DR,
     ),
 ]

@@ -26,7 +26,7 @@ FORMS: list[tuple[str, KlEstimator, Importance]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "estimator", "importance"), FORMS)
+@pytest.mark.parametrize(("name", "estimator", "importance"), FORMS, ids=[form[0] for form in FORMS])
 def test_golden(name: str, estimator: KlEstimator, importance: Importance) -> None:
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
     kl_N = estimator.per_token(new_N, OLD, (new_N - NEW_MINUS_REF).detach(), LENGTHS, importance)
@@ -177,11 +177,8 @@ def test_a_detached_ratio_brings_back_the_zero_of_k1(sampler: Policy) -> None:
 def test_estimates_of_whole_sequences_on_policy() -> None:
     delta_E = segment_sum(NEW.logps_N() - REF.logps_N().detach(), TWO)
     probability_E = NEW.probabilities_E().detach()
-    expected: list[tuple[KlEstimator, Tensor]] = [
-        (K1(), torch.zeros(12, dtype=torch.float64)),
-        (K2(), reverse_gradient()),
-        (K3(), forward_gradient()),
-    ]
+    zero = torch.zeros(12, dtype=torch.float64)
+    expected: list[tuple[KlEstimator, Tensor]] = [(K1(), zero), (K2(), reverse_gradient()), (K3(), forward_gradient())]
     for estimator, gradient in expected:
         same(NEW.gradient((probability_E * estimator.estimate(delta_E)).sum()), gradient)
 
@@ -206,7 +203,7 @@ def test_k3_per_token_is_the_forward_divergence_of_each_state() -> None:
 
 
 def test_k1_in_the_reward_is_exact_on_policy() -> None:
-    """As a cost per token that the advantage loses, through the same policy term as any other reward."""
+    """As an advantage per token, through the same policy term as any other reward."""
     old_N = NEW.logps_N().detach()
     outputs = policy_loss(
         Objective(),

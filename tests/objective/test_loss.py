@@ -1,37 +1,35 @@
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
+from groupwise.config import TrainConfig
+from groupwise.config.checks import contradictions
 from groupwise.objective.corrections.mis import Mis
 from groupwise.objective.corrections.tis import Tis
-from groupwise.objective.kl.k1 import K1
+from groupwise.objective.kl import KlEstimatorOption
 from groupwise.objective.kl.k2 import K2
-from groupwise.objective.kl.k3 import K3
 from groupwise.objective.kl.kl_estimator import Importance, KlEstimator
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.masks.off_policy import SequenceMask
 from groupwise.objective.metric import merge_metrics
-from groupwise.objective.ratios.gspo_token import GspoToken
-from groupwise.objective.ratios.no_ratio import NoRatio
+from groupwise.objective.ratios import RatioOption
 from groupwise.objective.ratios.ratio import RatioLevel
-from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
-from groupwise.objective.ratios.sequence_product import SequenceProduct
-from groupwise.objective.ratios.token import TokenRatio
 from groupwise.objective.reductions.reduction import ReductionInputs, count_totals
 from groupwise.objective.reductions.sequence_mean_token_mean import SequenceMeanTokenMean
 from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates import SurrogateOption
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
-from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.surrogate import Surrogate
-from groupwise.objective.surrogates.vespo import Vespo
+from groupwise.technique import Technique
 from tests.objective.fixture import (
     LENGTHS,
     NEW_MINUS_OLD,
@@ -40,30 +38,15 @@ from tests.objective.fixture import (
     close,
     inputs,
     loss_and_gradient,
+    techniques,
     weights,
 )
 
-RATIOS: tuple[RatioLevel, ...] = (TokenRatio(), SequenceGeometricMean(), GspoToken(), SequenceProduct(), NoRatio())
-SURROGATES: tuple[Surrogate, ...] = (
-    PpoClip(),
-    PpoClip(dual_clip=3.0),
-    Cispo(),
-    Sapo(),
-    Reinforce(),
-    Dppo(),
-    Vespo(),
-    Gmpo(),
-    SeedClip(),
-)
-DEFINED = [(s, r) for s in SURROGATES for r in RATIOS if s.needs_ratio in ("", r.type)]
-KL_FORMS: tuple[tuple[KlEstimator, Importance], ...] = (
-    (K1(), "none"),
-    (K2(), "token"),
-    (K3(), "token_detached"),
-    (K1(), "sequence_product"),
-    (K2(), "none"),
-    (K3(), "token"),
-)
+NARROW = Objective(surrogate=PpoClip(clip_high=0.2))
+MASK = SequenceMask(threshold_nats=0.1)
+SURROGATES: list[Surrogate] = techniques(SurrogateOption)
+RATIOS: list[RatioLevel] = techniques(RatioOption)
+COMBINATIONS = [(s, r) for s in SURROGATES for r in RATIOS if s.needs_ratio in ("", r.type)]
 
 
 def extreme_inputs(dtype: torch.dtype) -> LossInputs:
@@ -87,14 +70,16 @@ def extreme_inputs(dtype: torch.dtype) -> LossInputs:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("surrogate", "ratio"), DEFINED, ids=[f"{s.type}-{r.type}" for s, r in DEFINED])
+@pytest.mark.parametrize(("surrogate", "ratio"), COMBINATIONS, ids=lambda technique: technique.type)
 def test_extreme_log_ratios_stay_finite(surrogate: Surrogate, ratio: RatioLevel, dtype: torch.dtype) -> None:
-    for estimator, importance in KL_FORMS:
+    estimators: list[KlEstimator] = techniques(KlEstimatorOption)
+    importances: tuple[Importance, ...] = get_args(Importance)
+    for estimator, importance in zip(estimators * 2, importances + importances[:2], strict=True):
         objective = Objective(
             ratio=ratio,
             surrogate=surrogate,
             correction=Tis(level="sequence_product"),
-            off_policy_mask=SequenceMask(threshold_nats=0.1),
+            off_policy_mask=MASK,
             kl_estimator=estimator,
             kl_importance=importance,
         )
@@ -106,9 +91,7 @@ def test_extreme_log_ratios_stay_finite(surrogate: Surrogate, ratio: RatioLevel,
 
 def test_advantages_may_differ_within_an_episode() -> None:
     per_token_N = torch.linspace(-1, 1, 10, dtype=torch.float64)
-    outputs, _ = loss_and_gradient(
-        Objective(surrogate=PpoClip(clip_high=0.2)), inputs(TokenMean(), advantages_N=per_token_N)
-    )
+    outputs, _ = loss_and_gradient(NARROW, inputs(TokenMean(), advantages_N=per_token_N))
     ratio_N = NEW_MINUS_OLD.exp()
     close(outputs.loss, -torch.minimum(ratio_N * per_token_N, ratio_N.clamp(0.8, 1.2) * per_token_N).mean())
 
@@ -170,7 +153,7 @@ def metrics_of(objective: Objective, **more: Any) -> dict[str, float]:
 
 def test_metrics() -> None:
     entropy_N = torch.linspace(0.1, 1.0, 10, dtype=torch.float64)
-    found = metrics_of(Objective(surrogate=PpoClip(clip_high=0.2)), entropy_N=entropy_N)
+    found = metrics_of(NARROW, entropy_N=entropy_N)
     ratio_N, engine_N = NEW_MINUS_OLD.exp(), OLD_MINUS_SAMPLER.exp()
     expected: dict[str, Tensor | float] = {
         "policy/ratio_mean": ratio_N.mean(),
@@ -195,20 +178,20 @@ def test_metrics() -> None:
 
 
 def test_metrics_of_an_engine_correction() -> None:
-    found = metrics_of(Objective(correction=Tis(), off_policy_mask=SequenceMask(threshold_nats=0.1)))
+    found = metrics_of(Objective(correction=Tis(), off_policy_mask=MASK))
     assert found["engine/weight_limited_fraction"] == pytest.approx(0.2)
     assert found["policy/off_policy_masked_fraction"] == pytest.approx(0.1)
 
 
 def test_tokens_of_weight_zero_are_not_measured() -> None:
-    kept_E = torch.tensor([True, False, True, True])
-    weights_N = TokenMean().token_weights(ReductionInputs(LENGTHS, count_totals(LENGTHS, kept_E)), kept_E)
+    trained_E = torch.tensor([True, False, True, True])
+    weights_N = TokenMean().token_weights(ReductionInputs(LENGTHS, count_totals(LENGTHS, trained_E)), trained_E)
     of = replace(inputs(TokenMean()), weights_N=weights_N)
     merged = merge_metrics([policy_loss(Objective(), of).metrics])
-    kept_N = kept_E.repeat_interleave(LENGTHS)
+    trained_N = trained_E.repeat_interleave(LENGTHS)
     assert merged["policy/ratio_mean"].weight == 7
-    assert merged["policy/ratio_max"].value == pytest.approx(NEW_MINUS_OLD[kept_N].exp().max().item())
-    assert merged["policy/kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[kept_N].mean().item())
+    assert merged["policy/ratio_max"].value == pytest.approx(NEW_MINUS_OLD[trained_N].exp().max().item())
+    assert merged["policy/kl_ref_k1"].value == pytest.approx(NEW_MINUS_REF[trained_N].mean().item())
 
 
 def test_metrics_carry_no_gradient() -> None:
@@ -228,9 +211,7 @@ def test_an_empty_micro_batch_is_zero() -> None:
             advantages_N=none,
             weights_N=none,
         )
-        objective = Objective(
-            correction=Tis(level="sequence_product"), off_policy_mask=SequenceMask(threshold_nats=0.1)
-        )
+        objective = Objective(correction=Tis(level="sequence_product"), off_policy_mask=MASK)
         outputs = policy_loss(objective, of)
         outputs.loss.backward()
         assert outputs.loss.item() == 0
@@ -255,12 +236,7 @@ def test_on_policy_one_token() -> None:
     ("objective", "missing", "more", "message"),
     [
         (Objective(correction=Mis()), "sampler_logps_N", {}, "an engine correction needs sampler_logps_N"),
-        (
-            Objective(off_policy_mask=SequenceMask(threshold_nats=0.1)),
-            "sampler_logps_N",
-            {},
-            "the off-policy mask needs sampler_logps_N",
-        ),
+        (Objective(off_policy_mask=MASK), "sampler_logps_N", {}, "the off-policy mask needs sampler_logps_N"),
         (Objective(), "ref_logps_N", {"kl_coefficient_E": torch.ones(4)}, "a KL term needs ref_logps_N"),
         (Objective(), "entropy_N", {"entropy_coefficient": 0.1}, "an entropy bonus needs entropy_N"),
     ],
@@ -275,3 +251,66 @@ def test_a_missing_stream_is_named(objective: Objective, missing: str, more: dic
 def test_lengths_have_to_fit() -> None:
     with pytest.raises(ValueError, match="adds up to 11 tokens, but the token axis has 10"):
         policy_loss(Objective(), replace(inputs(TokenMean()), lengths_E=torch.tensor([2, 3, 5, 1])))
+
+
+@pytest.mark.parametrize(
+    ("technique", "options", "message"),
+    [
+        (PpoClip, {"clip_low": -0.1}, "greater than or equal to 0"),
+        (PpoClip, {"clip_high": -0.1}, "greater than or equal to 0"),
+        (SeedClip, {"clip_high": -0.1}, "greater than or equal to 0"),
+        (Dppo, {"tv_low": -0.1}, "greater than or equal to 0"),
+        (Dppo, {"tv_high": -0.1}, "greater than or equal to 0"),
+        (Gmpo, {"log_clip_low": -0.1}, "greater than or equal to 0"),
+        (Gmpo, {"log_clip_high": -0.1}, "greater than or equal to 0"),
+        (Cispo, {"cap": 0.0}, "greater than 0"),
+        (Cispo, {"floor": -0.1}, "greater than or equal to 0"),
+        (Sapo, {"temperature_positive": 0.0}, "greater than 0"),
+        (Sapo, {"temperature_negative": 0.0}, "greater than 0"),
+        (Mis, {"low": -0.1}, "greater than or equal to 0"),
+        (Tis, {"cap": 0.0}, "greater than 0"),
+    ],
+)
+def test_a_technique_refuses_what_has_no_meaning(
+    technique: type[Technique], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        technique(**options)
+
+
+@pytest.mark.parametrize(
+    ("sections", "keys", "message"),
+    [
+        (
+            {"objective": {"surrogate": {"type": "ppo_clip", "dual_clip": 1.0}}},
+            ("objective.surrogate.dual_clip",),
+            "dual_clip=1.0 is not above 1",
+        ),
+        (
+            {"objective": {"surrogate": {"type": "cispo", "floor": 5.0, "cap": 5.0}}},
+            ("objective.surrogate.floor", "objective.surrogate.cap"),
+            "floor=5.0 is not below objective.surrogate.cap=5.0",
+        ),
+        (
+            {"engine_correction": {"type": "mis", "low": 2.0}, "objective": {"old_logps": "trainer"}},
+            ("engine_correction.low", "engine_correction.high"),
+            "low=2.0 is not below engine_correction.high=2.0",
+        ),
+        (
+            {"objective": {"surrogate": "gmpo", "ratio": "none"}},
+            ("objective.ratio", "objective.surrogate"),
+            "is defined on objective.ratio=token alone",
+        ),
+        (
+            {"objective": {"surrogate": "vespo"}},
+            ("objective.ratio", "objective.surrogate"),
+            "is defined on objective.ratio=sequence_product alone",
+        ),
+    ],
+)
+def test_an_objective_refuses_what_has_no_meaning(
+    sections: dict[str, Any], keys: tuple[str, ...], message: str
+) -> None:
+    (found,) = [finding for finding in contradictions(TrainConfig.model_validate(sections)) if finding.level == "error"]
+    assert found.keys == keys
+    assert message in found.message

@@ -33,9 +33,8 @@ def test_off_policy_mask_golden(behaviour: torch.Tensor, name: str) -> None:
 
 def test_off_policy_mask_looks_at_the_sign() -> None:
     drift_N = torch.ones(3)
-    kept_E = SequenceMask(threshold_nats=0.5).kept(
-        drift_N, torch.zeros(3), torch.tensor([1.0, 0.0, -1.0, -1.0]), torch.tensor([1, 1, 1, 0])
-    )
+    advantages_E, lengths_E = torch.tensor([1.0, 0.0, -1.0, -1.0]), torch.tensor([1, 1, 1, 0])
+    kept_E = SequenceMask(threshold_nats=0.5).kept(drift_N, torch.zeros(3), advantages_E, lengths_E)
     assert kept_E.tolist() == [True, True, False, True]
 
 
@@ -60,7 +59,8 @@ def test_clip_cov_draws_from_the_band() -> None:
     inside_N = (covariance_N > 1) & (covariance_N < 5)
 
     def draw(seed: int, fraction: float) -> torch.Tensor:
-        return ClipCov(fraction=fraction, low=1.0, high=5.0).selected(covariance_N, torch.Generator().manual_seed(seed))
+        chosen = ClipCov(fraction=fraction, low=1.0, high=5.0)
+        return chosen.selected(covariance_N, torch.Generator().manual_seed(seed))
 
     assert draw(0, 0.01).sum() == 10
     assert not (draw(0, 0.01) & ~inside_N).any()

@@ -18,6 +18,7 @@ from groupwise.objective.masks.off_policy import SequenceMask
 from groupwise.objective.metric import merge_metrics
 from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
 from groupwise.objective.ratios.sequence_product import SequenceProduct
+from groupwise.objective.reductions import ReductionOption
 from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.group_token_mean import GroupTokenMean
 from groupwise.objective.reductions.reduction import (
@@ -34,30 +35,24 @@ from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.vespo import Vespo
-from tests.objective.fixture import close
+from tests.objective.fixture import close, techniques
 
-REDUCTIONS: tuple[Reduction, ...] = (
-    TokenMean(),
-    SequenceMeanTokenMean(),
-    SequenceMeanTokenSum(),
-    ConstantLength(),
-    GroupTokenMean(),
-)
-each_reduction = pytest.mark.parametrize("reduction", REDUCTIONS, ids=[r.type for r in REDUCTIONS])
+REDUCTIONS: list[Reduction] = techniques(ReductionOption)
+of_each_reduction = pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda reduction: reduction.type)
 TWO_LENGTHS = torch.tensor([10, 1000])
 
 
 def test_weights_of_a_short_and_a_long_answer() -> None:
     """The short answer's tokens cost 1, the long one's 0."""
     loss_N = torch.cat([torch.ones(10), torch.zeros(1000)]).double()
-    expected: list[tuple[Reduction, float]] = [
-        (TokenMean(), 10 / 1010),
-        (SequenceMeanTokenMean(), 0.5),
-        (SequenceMeanTokenSum(), 5.0),
-        (ConstantLength(), 10 / (2 * 2000)),
-        (ConstantLength(tokens=1000), 10 / (2 * 1000)),
-    ]
-    for reduction, value in expected:
+    expected: dict[Reduction, float] = {
+        TokenMean(): 10 / 1010,
+        SequenceMeanTokenMean(): 0.5,
+        SequenceMeanTokenSum(): 5.0,
+        ConstantLength(): 10 / (2 * 2000),
+        ConstantLength(tokens=500): 10 / (2 * 500),
+    }
+    for reduction, value in expected.items():
         weights_N = reduction.token_weights(ReductionInputs(TWO_LENGTHS, count_totals(TWO_LENGTHS), 2000))
         assert weights_N.dtype == torch.float64
         assert (weights_N * loss_N).sum().item() == pytest.approx(value, rel=1e-12)
@@ -68,25 +63,24 @@ def test_group_token_mean_is_a_mean_over_groups_of_token_means() -> None:
     tokens_P = group_token_totals(lengths_E, group_E, 2)
     assert tokens_P.tolist() == [4, 40]
     totals = replace(count_totals(lengths_E), groups=2)
-    inputs = ReductionInputs(lengths_E, totals, group_tokens_E=tokens_P[group_E])
-    weights_N = GroupTokenMean().token_weights(inputs)
+    weights_N = GroupTokenMean().token_weights(ReductionInputs(lengths_E, totals, group_tokens_E=tokens_P[group_E]))
     close(weights_N, [1 / 8] * 4 + [1 / 80] * 40)
 
 
-@each_reduction
+@of_each_reduction
 def test_truncated_answers_leave_numerator_and_denominator_both(reduction: Reduction) -> None:
     """The masked step weighs its remaining sequences exactly as the step that never had the masked one."""
     lengths_E, group_E = torch.tensor([4, 2, 7, 3]), torch.tensor([0, 0, 1, 1])
-    kept_E = torch.tensor([True, True, False, True])
+    trained_E = torch.tensor([True, True, False, True])
 
     def weights(lengths_E: Tensor, group_E: Tensor, trained_E: Tensor | None) -> Tensor:
         tokens_P = group_token_totals(lengths_E, group_E, 2, trained_E)
         totals = replace(count_totals(lengths_E, trained_E), groups=int((tokens_P > 0).sum()))
         return reduction.token_weights(ReductionInputs(lengths_E, totals, 8, tokens_P[group_E]), trained_E)
 
-    masked_N = weights(lengths_E, group_E, kept_E)
+    masked_N = weights(lengths_E, group_E, trained_E)
     assert masked_N[6:13].tolist() == [0.0] * 7
-    never_N = weights(lengths_E[kept_E], group_E[kept_E], None)
+    never_N = weights(lengths_E[trained_E], group_E[trained_E], None)
     assert torch.equal(torch.cat([masked_N[:6], masked_N[13:]]), never_N)
 
 
@@ -96,24 +90,24 @@ def test_totals_add_up() -> None:
     assert count_totals(torch.tensor([3, 0, 4]), torch.tensor([False, True, True])) == StepTotals(2, 4)
 
 
-@each_reduction
+@of_each_reduction
 def test_empty_sequences_and_empty_steps_are_finite(reduction: Reduction) -> None:
     lengths_E = torch.tensor([0, 1, 0])
     totals = replace(count_totals(lengths_E), groups=1)
     weights_N = reduction.token_weights(ReductionInputs(lengths_E, totals, 4, torch.tensor([1, 1, 1])))
     assert weights_N.isfinite().all()
     assert weights_N.shape == (1,)
-    empty = ReductionInputs(lengths_E, StepTotals(0, 0, 1), 4, torch.zeros(3, dtype=torch.long))
-    none_kept = reduction.token_weights(empty, torch.zeros(3, dtype=torch.bool))
-    assert none_kept.tolist() == [0.0]
+    no_tokens = ReductionInputs(lengths_E, StepTotals(0, 0, 1), 4, torch.zeros(3, dtype=torch.long))
+    none_trained = reduction.token_weights(no_tokens, torch.zeros(3, dtype=torch.bool))
+    assert none_trained.tolist() == [0.0]
 
 
 def test_refusals() -> None:
-    totals = count_totals(TWO_LENGTHS)
+    inputs = ReductionInputs(TWO_LENGTHS, count_totals(TWO_LENGTHS))
     with pytest.raises(ValueError, match="at least 1 token, got 0"):
-        ConstantLength().token_weights(ReductionInputs(TWO_LENGTHS, totals))
+        ConstantLength().token_weights(inputs)
     with pytest.raises(ValueError, match="group_tokens_E"):
-        GroupTokenMean().token_weights(ReductionInputs(TWO_LENGTHS, totals))
+        GroupTokenMean().token_weights(inputs)
 
 
 # A step of ragged groups, cut into micro-batches. Everything that an objective may use is switched on.
@@ -123,12 +117,14 @@ OBJECTIVES = [
     Objective(),
     Objective(
         surrogate=PpoClip(clip_high=0.2, dual_clip=2.0),
-        correction=Tis(),
+        correction=Tis(cap=2.0),
         off_policy_mask=SequenceMask(threshold_nats=0.1),
     ),
-    Objective(SequenceGeometricMean(), Cispo(), correction=Mis(level="sequence_product")),
-    Objective(SequenceProduct(), Vespo(), kl_estimator=K2(), kl_importance="none"),
-    Objective(surrogate=Gmpo(), kl_estimator=K1(), kl_importance="sequence_product"),
+    Objective(ratio=SequenceGeometricMean(), surrogate=Cispo(), correction=Mis(level="sequence_product")),
+    Objective(ratio=SequenceProduct(), surrogate=Vespo(), kl_estimator=K2(), kl_importance="none"),
+    Objective(
+        surrogate=Gmpo(log_clip_low=0.2, log_clip_high=0.28), kl_estimator=K1(), kl_importance="sequence_product"
+    ),
 ]
 
 
@@ -159,15 +155,15 @@ def make_step(lengths: list[int], reduction: Reduction, seed: int) -> LossInputs
     )
 
 
-def take(step: LossInputs, sequences: list[int]) -> tuple[LossInputs, Tensor]:
-    """The step's sequences in another order or number, and where their tokens were."""
+def take(step: LossInputs, episodes: list[int]) -> tuple[LossInputs, Tensor]:
+    """The step's episodes in another order or number, and where their tokens were."""
     ends = step.lengths_E.cumsum(0).tolist()
     starts = [end - length for end, length in zip(ends, step.lengths_E.tolist(), strict=True)]
-    tokens = torch.tensor([t for s in sequences for t in range(starts[s], ends[s])], dtype=torch.long)
+    tokens = torch.tensor([t for s in episodes for t in range(starts[s], ends[s])], dtype=torch.long)
     chosen: dict[str, Any] = {}
     for name, value in vars(step).items():
         if isinstance(value, Tensor):
-            chosen[name] = value[tokens] if name.endswith("_N") else value[torch.tensor(sequences, dtype=torch.long)]
+            chosen[name] = value[tokens] if name.endswith("_N") else value[torch.tensor(episodes, dtype=torch.long)]
     return replace(step, **chosen), tokens
 
 
@@ -189,7 +185,7 @@ def gradient_of(objective: Objective, parts: list[tuple[LossInputs, Tensor]], nu
     lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9).filter(lambda lengths: sum(lengths) > 0),
     data=st.data(),
 )
-@each_reduction
+@of_each_reduction
 def test_order_and_micro_batches_change_nothing(reduction: Reduction, lengths: list[int], data: st.DataObject) -> None:
     step = make_step(lengths, reduction, seed=data.draw(st.integers(0, 1000)))
     objective = data.draw(st.sampled_from(OBJECTIVES))
@@ -208,7 +204,7 @@ def test_order_and_micro_batches_change_nothing(reduction: Reduction, lengths: l
 
 
 @pytest.mark.parametrize("splits", [[16], [4, 4, 4, 4], [1] * 16])
-@each_reduction
+@of_each_reduction
 def test_micro_batches_in_float32(reduction: Reduction, splits: list[int]) -> None:
     lengths = [1, 7, 3, 12, 5, 2, 9, 30, 4, 4, 17, 1, 6, 8, 2, 21]
     step = make_step(lengths, reduction, seed=0)
@@ -220,7 +216,7 @@ def test_micro_batches_in_float32(reduction: Reduction, splits: list[int]) -> No
     torch.testing.assert_close(split[1], whole[1], rtol=1e-6, atol=1e-9)
 
 
-@each_reduction
+@of_each_reduction
 def test_a_group_without_signal_only_thins_the_rest(reduction: Reduction) -> None:
     """Its own gradient is 0; what the others have left is their share of the denominator."""
     lengths, more = [3, 1, 4, 2], [5, 5, 5, 5]

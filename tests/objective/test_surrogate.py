@@ -1,13 +1,14 @@
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import Tensor
 
 from groupwise.objective.loss import Objective
-from groupwise.objective.ratios.gspo_token import GspoToken
+from groupwise.objective.ratios import RatioOption
 from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.objective.ratios.ratio import RatioLevel
 from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
-from groupwise.objective.ratios.sequence_product import SequenceProduct
 from groupwise.objective.ratios.token import TokenRatio
 from groupwise.objective.reductions.token_mean import TokenMean
 from groupwise.objective.surrogates.cispo import Cispo
@@ -19,26 +20,46 @@ from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.surrogate import Surrogate, SurrogateInputs, SurrogateOutputs
 from groupwise.objective.surrogates.vespo import Vespo
-from tests.objective.fixture import GOLDEN, LENGTHS, NEW_MINUS_OLD, OLD, close, golden, inputs, loss_and_gradient
+from tests.objective.fixture import (
+    GOLDEN,
+    LENGTHS,
+    NEW_MINUS_OLD,
+    OLD,
+    close,
+    golden,
+    inputs,
+    loss_and_gradient,
+    techniques,
+)
 
+RATIOS_BY_NAME: dict[str, RatioLevel] = {ratio.type: ratio for ratio in techniques(RatioOption)}
+DUAL = PpoClip(clip_low=0.2, clip_high=0.2, dual_clip=3.0)
 PPO, SEED = PpoClip(clip_low=0.2, clip_high=0.2), SeedClip(clip_high=0.2)
+
 RATIOS = torch.tensor([0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 2.0, 5.0], dtype=torch.float64)
 
 
-def on_ratio(surrogate: Surrogate, ratio_N: Tensor, advantages_N: Tensor) -> SurrogateOutputs:
-    """Of token ratios, each token an episode of its own and π_old = 1."""
-    logps_N = ratio_N.log()
-    ones_E = torch.ones_like(ratio_N, dtype=torch.long)
-    return surrogate.loss(SurrogateInputs(logps_N, logps_N, torch.zeros_like(logps_N), advantages_N, ones_E))
+@dataclass(frozen=True)
+class OfRatio(SurrogateInputs):
+    """Ratios as they are, without the rounding of a logarithm and back."""
+
+    given_N: Tensor
+
+    @property
+    def ratio_N(self) -> Tensor:
+        return self.given_N
+
+
+def of_ratio(surrogate: Surrogate, ratio_N: Tensor, advantages_N: Tensor) -> SurrogateOutputs:
+    """What a surrogate makes of these ratios, the old policy having probability 1."""
+    new_N, lengths_E = ratio_N.log(), torch.tensor([ratio_N.numel()])
+    return surrogate.loss(OfRatio(new_N, new_N, torch.zeros_like(new_N), advantages_N, lengths_E, ratio_N))
 
 
 def slope(advantage: float, loss: Tensor, ratio_N: Tensor) -> list[float]:
     """d objective / d r in units of the advantage's size."""
     (gradient,) = torch.autograd.grad(-loss.sum(), ratio_N)
     return (gradient / abs(advantage)).tolist()
-
-
-LEVELS: tuple[RatioLevel, ...] = (TokenRatio(), SequenceGeometricMean(), GspoToken(), SequenceProduct(), NoRatio())
 
 
 def test_ratio_golden() -> None:
@@ -48,10 +69,10 @@ def test_ratio_golden() -> None:
     close(sequence_N[[0, 2, 5, 9]], [row[0] for row in GOLDEN["gspo.s_i"]])
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=[level.type for level in LEVELS])
-def test_ratio_levels(level: RatioLevel) -> None:
+@pytest.mark.parametrize("level", ["token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none"])
+def test_ratio_levels(level: str) -> None:
     new_N = (OLD + NEW_MINUS_OLD).requires_grad_()
-    log_ratio_N = level.log_ratio(new_N, OLD, LENGTHS)
+    log_ratio_N = RATIOS_BY_NAME[level].log_ratio(new_N, OLD, LENGTHS)
     parts = torch.tensor_split(NEW_MINUS_OLD, LENGTHS.cumsum(0)[:-1])
     expected = {
         "token": NEW_MINUS_OLD,
@@ -59,19 +80,19 @@ def test_ratio_levels(level: RatioLevel) -> None:
         "gspo_token": torch.cat([p.mean().expand_as(p) for p in parts]),
         "sequence_product": torch.cat([p.sum().expand_as(p) for p in parts]),
         "none": torch.zeros_like(NEW_MINUS_OLD),
-    }[level.type]
+    }[level]
     close(log_ratio_N, expected)
     (gradient_N,) = torch.autograd.grad(log_ratio_N[5], new_N)
     own = {"token": 1.0, "sequence_geometric_mean": 0.25, "gspo_token": 1.0, "sequence_product": 1.0, "none": 1.0}
-    others = {"sequence_geometric_mean": 0.25, "sequence_product": 1.0}.get(level.type, 0.0)
-    close(gradient_N, [0.0] * 5 + [own[level.type]] + [others] * 3 + [0.0])
+    others = {"sequence_geometric_mean": 0.25, "sequence_product": 1.0}.get(level, 0.0)
+    close(gradient_N, [0.0] * 5 + [own[level]] + [others] * 3 + [0.0])
 
 
 @pytest.mark.parametrize("advantage", [0.7, -0.7])
 def test_ppo_is_the_minimum_for_both_signs(advantage: float) -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = torch.full_like(RATIOS, advantage)
-    ours = on_ratio(PPO, ratio_N, A)
+    ours = of_ratio(PPO, ratio_N, A)
     printed = -torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A)
     close(ours.loss_N, printed)
     assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
@@ -81,18 +102,15 @@ def test_where_the_clip_cuts_the_gradient() -> None:
     """Rows: below the band, in it, above it."""
     for advantage, expected in ((1.0, [1, 1, 1, 1, 1, 1, 0, 0, 0]), (-1.0, [0, 0, 0, -1, -1, -1, -1, -1, -1])):
         ratio_N = RATIOS.clone().requires_grad_()
-        terms = on_ratio(PPO, ratio_N, torch.full_like(RATIOS, advantage))
-        slopes = slope(advantage, terms.loss_N, ratio_N)
-        assert slopes == pytest.approx(expected)
-        # Where a bound takes effect the gradient is exactly 0.
-        cut_N = [slope == 0 for slope in slopes]
-        assert (terms.low_N | terms.high_N).tolist() == cut_N == [s == 0 for s in expected]
+        terms = of_ratio(PPO, ratio_N, torch.full_like(RATIOS, advantage))
+        assert slope(advantage, terms.loss_N, ratio_N) == expected
+        assert (terms.low_N | terms.high_N).tolist() == [s == 0 for s in expected]
 
 
 def test_each_bound_acts_on_one_sign() -> None:
     ratio_N = torch.tensor([0.5, 1.25, 1.3])
-    good = on_ratio(PpoClip(clip_high=0.28), ratio_N, torch.ones(3))
-    bad = on_ratio(PpoClip(clip_high=0.28), ratio_N, -torch.ones(3))
+    good = of_ratio(PpoClip(clip_low=0.2, clip_high=0.28), ratio_N, torch.ones(3))
+    bad = of_ratio(PpoClip(clip_low=0.2, clip_high=0.28), ratio_N, -torch.ones(3))
     assert good.loss_N.tolist() == pytest.approx([-0.5, -1.25, -1.28])
     assert bad.loss_N.tolist() == pytest.approx([0.8, 1.25, 1.3])
     assert (good.high_N.tolist(), bad.low_N.tolist()) == ([False, False, True], [True, False, False])
@@ -101,7 +119,7 @@ def test_each_bound_acts_on_one_sign() -> None:
 
 
 def test_a_token_without_advantage_is_never_clipped() -> None:
-    terms = on_ratio(PpoClip(clip_high=0.2, dual_clip=3.0), RATIOS, torch.zeros_like(RATIOS))
+    terms = of_ratio(DUAL, RATIOS, torch.zeros_like(RATIOS))
     assert not (terms.low_N | terms.high_N).any()
     assert terms.loss_N.abs().max() == 0
 
@@ -109,7 +127,7 @@ def test_a_token_without_advantage_is_never_clipped() -> None:
 def test_dual_clip_bounds_a_bad_token_from_above() -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = -torch.ones_like(RATIOS)
-    terms = on_ratio(PpoClip(clip_high=0.2, dual_clip=3.0), ratio_N, A)
+    terms = of_ratio(DUAL, ratio_N, A)
     printed = -torch.maximum(torch.minimum(ratio_N * A, ratio_N.clamp(0.8, 1.2) * A), 3.0 * A)
     close(terms.loss_N, printed)
     assert slope(-1.0, terms.loss_N, ratio_N) == [0, 0, 0, -1, -1, -1, -1, -1, 0]
@@ -129,7 +147,7 @@ def printed_max(ratio_N: Tensor, A: Tensor, low: float, high: float, pre_clamp: 
 def test_the_lower_bound_of_the_printed_maximum_does_nothing(low: float, advantage: float, pre_clamp: bool) -> None:
     ratio_N = RATIOS.clone().requires_grad_()
     A = torch.full_like(RATIOS, advantage)
-    ours = on_ratio(SEED, ratio_N, A)
+    ours = of_ratio(SEED, ratio_N, A)
     printed = printed_max(ratio_N, A, low, 0.2, pre_clamp)
     close(ours.loss_N, printed)
     assert slope(advantage, ours.loss_N, ratio_N) == pytest.approx(slope(advantage, printed, ratio_N))
@@ -138,13 +156,13 @@ def test_the_lower_bound_of_the_printed_maximum_does_nothing(low: float, advanta
 def test_where_the_printed_maximum_differs_from_ppo() -> None:
     for advantage, differs in ((1.0, False), (-1.0, True)):
         A = torch.full_like(RATIOS, advantage)
-        ours, ppo = on_ratio(SEED, RATIOS, A), on_ratio(PPO, RATIOS, A)
+        ours, ppo = of_ratio(SEED, RATIOS, A), of_ratio(PPO, RATIOS, A)
         outside = (RATIOS < 0.8) | (RATIOS > 1.2)
         assert torch.equal(ours.loss_N != ppo.loss_N, outside & differs)
     # A bad token at r = 0.5 is still pushed down, and one at r = 2 is not corrected: the reverse of PPO.
     ratio_N = torch.tensor([0.5, 2.0], requires_grad=True)
-    assert slope(-1.0, on_ratio(SEED, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [-1, 0]
-    assert slope(-1.0, on_ratio(PPO, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [0, -1]
+    assert slope(-1.0, of_ratio(SEED, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [-1, 0]
+    assert slope(-1.0, of_ratio(PPO, ratio_N, -torch.ones(2)).loss_N, ratio_N) == [0, -1]
 
 
 def probability_after(surrogate: Surrogate, start: float, old: float) -> float:
@@ -152,7 +170,7 @@ def probability_after(surrogate: Surrogate, start: float, old: float) -> float:
     logit = torch.tensor([start / (1 - start)], dtype=torch.float64).log().requires_grad_()
     bad = -torch.ones(1, dtype=torch.float64)
     for _ in range(200):
-        terms = on_ratio(surrogate, logit.sigmoid() / old, bad)
+        terms = of_ratio(surrogate, logit.sigmoid() / old, bad)
         (gradient,) = torch.autograd.grad(terms.loss_N.sum(), logit)
         logit = (logit - 0.1 * gradient).detach().requires_grad_()
     return logit.detach().sigmoid().item()
@@ -168,7 +186,7 @@ def test_two_hundred_steps_on_one_bad_token() -> None:
 
 
 def test_reinforce_is_the_advantage_times_the_score() -> None:
-    objective = Objective(NoRatio(), Reinforce())
+    objective = Objective(ratio=NoRatio(), surrogate=Reinforce())
     of = inputs(TokenMean())
     outputs, gradient_N = loss_and_gradient(objective, of)
     close(gradient_N, -of.advantages_N / 10)
@@ -179,15 +197,25 @@ def test_on_policy_all_token_surrogates_have_the_policy_gradient() -> None:
     new_N = OLD.clone().requires_grad_()
     A = torch.tensor([0.5, -1.5] * 5, dtype=torch.float64)
     of = SurrogateInputs(TokenRatio().log_ratio(new_N, OLD, LENGTHS), new_N, OLD, A, LENGTHS)
-    for surrogate in (PpoClip(), Cispo(), Sapo(), Reinforce(), SEED, Dppo(), Vespo()):
-        (gradient_N,) = torch.autograd.grad(surrogate.loss(of).loss_N.sum(), new_N, retain_graph=True)
+    for surrogate in (
+        PpoClip(clip_low=0.2, clip_high=0.28),
+        Cispo(cap=5.0),
+        Sapo(temperature_positive=1.0, temperature_negative=1.05),
+        Reinforce(),
+        SEED,
+        Dppo(tv_low=0.2, tv_high=0.2),
+        Vespo(k_positive=2.0, lambda_positive=3.0, k_negative=3.0, lambda_negative=2.0),
+    ):
+        terms = surrogate.loss(of)
+        (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N, retain_graph=True)
         close(gradient_N, -A)
 
 
 def test_gmpo_bounds_one_side_by_sign() -> None:
     new_N = torch.tensor([0.5, 0.1, -0.5, 0.1], requires_grad=True)
-    advantages_N = torch.tensor([1.0, 1.0, -1.0, -1.0])
-    terms = Gmpo().loss(SurrogateInputs(new_N, new_N, torch.zeros(4), advantages_N, torch.tensor([2, 2])))
+    advantages_N, lengths_E = torch.tensor([1.0, 1.0, -1.0, -1.0]), torch.tensor([2, 2])
+    of = SurrogateInputs(new_N, new_N, torch.zeros(4), advantages_N, lengths_E)
+    terms = Gmpo(log_clip_low=0.4, log_clip_high=0.4).loss(of)
     assert terms.loss_N.tolist() == pytest.approx([-(2.718281828**0.25)] * 2 + [2.718281828**-0.15] * 2)
     (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
     assert (gradient_N == 0).tolist() == [True, False, True, False]
@@ -195,8 +223,8 @@ def test_gmpo_bounds_one_side_by_sign() -> None:
 
 def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
     new_N = torch.tensor([0.1, 1.0, 3.0]).log().requires_grad_()
-    advantages_N, ones_E = torch.tensor([1.0, -1.0, 1.0]), torch.ones(3, dtype=torch.long)
-    terms = Cispo(cap=2.0, floor=0.5).loss(SurrogateInputs(new_N, new_N, torch.zeros(3), advantages_N, ones_E))
+    of = SurrogateInputs(new_N, new_N, torch.zeros(3), torch.tensor([1.0, -1.0, 1.0]), torch.tensor([3]))
+    terms = Cispo(cap=2.0, floor=0.5).loss(of)
     (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
     assert gradient_N.tolist() == [-0.5, 1.0, -2.0]
     assert (terms.low_N.tolist(), terms.high_N.tolist()) == ([True, False, False], [False, False, True])

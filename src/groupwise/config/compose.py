@@ -263,5 +263,9 @@ def _whole_option(model_class: type[BaseModel], detail: ErrorDetails) -> KeyPath
 
 def _remove(tree: Any, path: KeyPath) -> None:
     for part in path[:-1]:
+        if not isinstance(tree.get(part, {}), dict):
+            # The name of a technique alone, which is all of it.
+            tree.pop(part)
+            return
         tree = tree.get(part, {})
     tree.pop(path[-1], None)
