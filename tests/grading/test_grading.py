@@ -22,12 +22,13 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.score import Scores
 from groupwise.objective.metric import Metric
 from groupwise.problem import CallTest, CodeTests, Message, Problem
-from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
+from groupwise.train.advantages import advantage_metrics, advantages_of
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, to_micro_batch
 from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
+from groupwise.train.step_batch import step_batch
 from groupwise.train.update import domain_metrics
+from tests.support.episodes import TrainGroup, TrainSequence, batch_of
 
 UNKNOWN = Score(math.nan, "error", "it broke")
 
@@ -69,8 +70,7 @@ def test_a_dropped_sample_is_compared_with_nothing_and_trains_nothing() -> None:
     advantages = advantages_of([group, group_of([1.0, 0.0, 0.0, 1.0], config)], config, World())
     # The mean of the three others is 1/3.
     np.testing.assert_allclose(advantages, [[2 / 3, 0, -1 / 3, -1 / 3], [0.5, -0.5, -0.5, 0.5]], rtol=1e-15)
-    trained = train_group(group, advantages[0], config)
-    assert [sequence.trained for sequence in trained.sequences] == [True, False, True, True]
+    assert step_batch([group], advantages[:1], config).trained_E.tolist() == [True, False, True, True]
     squares = advantage_metrics([group], advantages[:1])["advantage/square_mean"]
     assert squares.weight == 3
     assert squares.value == pytest.approx((4 / 9 + 2 / 9) / 3)
@@ -175,8 +175,8 @@ def test_domains_are_paid_and_measured_apart() -> None:
     code = group_of([1.0, 1.0, 0.0, 0.0], config, "code", format_=[1.0, 1.0, 1.0, 0.0])
     assert numbers.totals_G.tolist() == [1.2, 0.2, 0.0, 0.0]
     assert code.totals_G.tolist() == [1.0, 1.0, 0.0, 0.0]
-    assert train_group(numbers, np.zeros(4), config).kl_coefficient == 0.0
-    assert train_group(code, np.zeros(4), config).kl_coefficient == 0.01
+    coefficients_E = step_batch([numbers, code], np.zeros((2, 4)), config).kl_coefficient_E
+    assert coefficients_E.tolist() == pytest.approx([0.0] * 4 + [0.01] * 4)
     metrics = rollout_metrics(Collected([numbers], [numbers, code], 2), config, ("code", "math"))
     assert metrics["domain/math/reward/correctness/mean"] == Metric(0.25, "mean", 4)
     assert metrics["domain/code/reward/correctness/mean"] == Metric(0.5, "mean", 4)
@@ -334,9 +334,9 @@ def test_each_domain_is_measured_on_its_own_trained_tokens() -> None:
         TrainGroup(np.array([1]), (sequence(2, trained=False), sequence(1)), kl_coefficient=0.5, domain="math"),
         TrainGroup(np.array([1]), (sequence(2), sequence(1)), domain="code"),
     ]
-    micro = to_micro_batch(groups, torch.device("cpu"))
+    batch = batch_of(groups)
     new_N, entropies_N = torch.tensor([-1.0, -1, -1, -2, -2, -2]), torch.tensor([9.0, 9, 1, 2, 3, 4])
-    metrics = domain_metrics(groups, Scores(new_N, entropies_N, entropies_N), micro)
+    metrics = domain_metrics(batch, Scores(new_N, entropies_N, entropies_N))
     entropies = {name: metrics[f"domain/{name}/policy/entropy_at_temperature_1"] for name in ("math", "code")}
     assert {name: (float(m.value), float(m.weight)) for name, m in entropies.items()} == {
         "math": (1, 1),

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from groupwise.train.advantages import advantages_of, train_group
-from groupwise.train.micro_batch import cut
+from groupwise.train.advantages import advantages_of
 from groupwise.train.ranks import World
-from groupwise.train.update import minibatches
+from groupwise.train.step_batch import micro_batches, step_batch
+from groupwise.train.update import minibatches, with_gradient
 from tests.options.case import Case
 from tests.options.observed import asked, component, first_gradient, outcome, what_was_sampled
 from tests.options.runs import Floats, Trace
@@ -129,7 +129,7 @@ BATCH = {
     "batch.micro_batch_tokens": Case(
         ("1", "80", "16384"),
         lambda t: [one.inputs.lengths_B.tolist() for one in t.passes],
-        lambda t: [[len(s.ids) for g in part for s in g.sequences] for part in expected_cut(t)],
+        expected_cut,
         same=first_gradient,
         same_tolerance=1e-5,
     ),
@@ -152,9 +152,10 @@ BATCH = {
 def expected_cut(trace: Trace) -> Any:
     admitted = trace.collected[0].admitted
     advantages_PG = advantages_of(admitted, trace.config, World())
-    groups = [train_group(g, a_G, trace.config) for g, a_G in zip(admitted, advantages_PG, strict=True) if a_G.any()]
-    (minibatch,) = minibatches(groups, trace.config, step=1)
-    return cut(minibatch, trace.config.batch.micro_batch_tokens)
+    (minibatch,) = minibatches(step_batch(admitted, advantages_PG, trace.config), trace.config, step=1)
+    moving = with_gradient(minibatch, trace.config, entropy_coefficient=0.0)
+    parts = micro_batches(moving, trace.config.batch.micro_batch_tokens)
+    return [moving.take(episodes).lengths_E.tolist() for episodes in parts]
 
 
 # Which groups are trained on

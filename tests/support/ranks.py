@@ -17,13 +17,13 @@ from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import collect
 from groupwise.train.loop import over_ranks
-from groupwise.train.micro_batch import TrainGroup, count_step
 from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
+from groupwise.train.step_batch import count_step
 from groupwise.train.update import Updated, accumulate_gradient, update
+from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, train_groups
 from tests.support.fakes import Pay, fake_sampler
 from tests.support.tiny import build, gradients, policy_of
-from tests.train.test_update import REDUCTIONS, config_of, train_groups
 
 
 def pay_at(position: int) -> list[Pay]:
@@ -59,7 +59,8 @@ def gradient(groups: list[TrainGroup], reduction: str, world: World) -> dict[str
     """The gradient of one optimizer step, summed over all ranks."""
     policy = policy_of(build("llama").double())
     config = config_of(40, reduction)
-    accumulate_gradient(policy, groups, count_step(groups, world), config)
+    batch = batch_of(groups)
+    accumulate_gradient(policy, batch, count_step(batch, world), config)
     own = gradients(policy.model)
     full = {name: own.get(name, torch.zeros_like(weight)) for name, weight in policy.model.named_parameters()}
     world.sum_gradients(list(full.values()))
@@ -78,7 +79,7 @@ def updated(groups: list[TrainGroup], world: World) -> tuple[dict[str, torch.Ten
     )
     groups = [replace(group, kl_coefficient=0.05) for group in groups]
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
-    updated = update(policy, reference, optimizer, groups, 1, config, world, entropy_coefficient=0.01)
+    updated = update(policy, reference, optimizer, batch_of(groups), 1, config, world, entropy_coefficient=0.01)
     return policy.model.state_dict(), over_ranks([updated.metrics], updated, world)
 
 
@@ -103,7 +104,7 @@ def work(rank: int, size: int, folder: str) -> None:
     facts = {
         "metrics": metrics,
         "collected": collected(world),
-        "totals": vars(count_step(groups, world)),
+        "totals": vars(count_step(batch_of(groups), world)),
         "sum": world.sum([1.0 + rank, 0.1]),
         "gather": world.gather({"rank": rank, "text": "é" * rank}),
     }

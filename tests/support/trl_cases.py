@@ -17,9 +17,9 @@ from groupwise.model.score import Scores
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.loss import policy_loss
 from groupwise.problem import Problem
-from groupwise.train.advantages import advantages_of, train_group
-from groupwise.train.micro_batch import TrainGroup, count_step, to_micro_batch
+from groupwise.train.advantages import advantages_of
 from groupwise.train.ranks import World
+from groupwise.train.step_batch import count_step, step_batch
 from groupwise.train.streams import with_selection
 from groupwise.train.update import loss_inputs, objective_of
 from tests.support.trl_batch import EOS, Batch, Gradients
@@ -184,22 +184,19 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
     world = World()
     graded = _graded_groups(batch, config)
     advantages_PG = advantages_of(graded, config, world)
-    groups = [train_group(group, a_G, config) for group, a_G in zip(graded, advantages_PG, strict=True)]
-    groups = _with_streams(groups, batch)
+    step = step_batch(graded, advantages_PG, config)
+    # What a pass of the trainer and of the reference would have given them.
+    step = replace(step, old_logps_N=batch.old_N, ref_logps_N=batch.ref_N, old_entropies_N=batch.entropies_N)
     if isinstance(config.entropy.tokens, TopEntropy):
-        groups = with_selection(groups, config.entropy, 0, world)
+        step = with_selection(step, config.entropy, 0, world)
     new_N, entropies_N = batch.new_N.clone().requires_grad_(), batch.entropies_N.clone().requires_grad_()
-    parts = [[group] for group in groups] if mean_of_groups else [groups]
-    lengths = [sum(len(sequence.ids) for group in part for sequence in group.sequences) for part in parts]
+    parts = [step.take(episodes) for episodes in step.groups()] if mean_of_groups else [step]
+    lengths = [int(part.lengths_E.sum()) for part in parts]
     total = torch.zeros(())
     for part, new, entropies in zip(parts, new_N.split(lengths), entropies_N.split(lengths), strict=True):
-        micro = to_micro_batch(part, torch.device("cpu"))
-        if config.updates_per_step == 1:
-            micro = replace(micro, old_logps_N=new.detach())
+        micro = replace(part, old_logps_N=None) if config.updates_per_step == 1 else part
         scores = Scores(new, entropies, entropies.detach())
-        # The tokens of a group are read by group_token_mean only, which TRL does not have.
-        unread = torch.zeros_like(micro.packed.lengths_B)
-        inputs = loss_inputs(micro, scores, unread, count_step(part, world), config, config.entropy.bonus.start)
+        inputs = loss_inputs(micro, scores, count_step(part, world), config, config.entropy.bonus.start)
         total = total + policy_loss(objective_of(config), inputs).loss / len(parts)
     total.backward()
     assert new_N.grad is not None
@@ -241,21 +238,4 @@ def _graded_groups(batch: Batch, config: TrainConfig) -> list[GradedGroup]:
             config=config,
         )
         for start in range(0, len(completions), size)
-    ]
-
-
-def _with_streams(groups: list[TrainGroup], batch: Batch) -> list[TrainGroup]:
-    """The groups with the log-probabilities that a pass of the trainer and of the reference would have given them."""
-    lengths = batch.lengths_B.tolist()
-    streams = (batch.old_N, batch.ref_N, batch.entropies_N)
-    rows = zip(*(stream.split(lengths) for stream in streams), strict=True)
-    return [
-        replace(
-            group,
-            sequences=tuple(
-                replace(sequence, old_logps=old.numpy(), ref_logps=ref.numpy(), old_entropies=entropy.numpy())
-                for sequence, (old, ref, entropy) in zip(group.sequences, rows, strict=False)
-            ),
-        )
-        for group in groups
     ]

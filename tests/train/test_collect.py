@@ -17,12 +17,13 @@ from groupwise.objective.metric import Metric
 from groupwise.problem import Message, Problem
 from groupwise.rollout.sampling import derive_seed
 from groupwise.track.clock import Clock
-from groupwise.train.advantages import advantage_metrics, advantages_of, train_group
+from groupwise.train.advantages import advantage_metrics, advantages_of
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Collected, Sampler, collect, passes_filter
 from groupwise.train.loop import advance, over_ranks
 from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
+from groupwise.train.step_batch import step_batch
 from groupwise.train.update import Updated
 from tests.support.fakes import Engine, Pay, fake_sampler
 
@@ -316,22 +317,25 @@ def test_advantages_of_groups() -> None:
 
 def test_the_update_gets_the_ids_of_the_engine() -> None:
     group = group_of([RIGHT, WRONG])
-    trained = train_group(group, np.array([0.5, -0.5]), config_of())
-    for sequence, completion in zip(trained.sequences, group.completions, strict=True):
-        assert sequence.ids is completion.ids
-        assert sequence.old_logps is sequence.sampler_logps is completion.logps
-        assert sequence.trained
-    assert [sequence.advantage for sequence in trained.sequences] == [0.5, -0.5]
-    assert trained.prompt_ids is group.prompt.ids
+    batch = step_batch([group], np.array([[0.5, -0.5]]), config_of())
+    assert all(ids is c.ids for ids, c in zip(batch.token_ids_E, group.completions, strict=True))
+    recorded = np.concatenate([completion.logps for completion in group.completions])
+    assert batch.old_logps_N is batch.sampler_logps_N
+    assert batch.sampler_logps_N.tolist() == recorded.tolist()
+    assert batch.trained_E.tolist() == [True, True]
+    assert batch.prompt_ids_P[0] is group.prompt.ids
+    first, second = (len(completion.ids) for completion in group.completions)
+    assert batch.advantages_N.tolist() == [0.5] * first + [-0.5] * second
 
 
 def test_truncated_answers_are_left_out_on_request() -> None:
     engine = Engine(length_of=lambda position, sample: 9 * sample + 1)  # noqa: ARG005
     config = TrainConfig.model_validate({"objective": {"mask_truncated": True}, "batch": {"samples_per_prompt": 2}})
     (group,) = fake_sampler(config, lambda position: [RIGHT, WRONG], engine).groups([0], 1)  # noqa: ARG005
-    trained = train_group(group, np.array([0.5, -0.5]), config)
-    assert [sequence.trained for sequence in trained.sequences] == [True, False]
-    assert [sequence.advantage for sequence in trained.sequences] == [0.5, -0.5]
+    batch = step_batch([group], np.array([[0.5, -0.5]]), config)
+    assert batch.trained_E.tolist() == [True, False]
+    assert batch.advantages_N[[0, -1]].tolist() == [0.5, -0.5]
+    assert batch.group_tokens_E.tolist() == [len(group.completions[0].ids)] * 2
 
 
 # The real grader, on ids

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from torch.multiprocessing.spawn import spawn
 
 from groupwise.train.ranks import World
+from tests.support.episodes import REDUCTIONS
 from tests.support.ranks import work
 from tests.support.tiny import relative_difference
-from tests.train.test_update import REDUCTIONS
 
 
 def test_one_process_is_a_world_of_its_own() -> None:

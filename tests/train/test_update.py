@@ -3,7 +3,6 @@
 import copy
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,27 +11,36 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from torch import Tensor
-from transformers import PreTrainedModel
 
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import frozen_copy
-from groupwise.model.score import scoring_of
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reductions.reduction import StepTotals
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step, cut, to_micro_batch
 from groupwise.train.ranks import World
 from groupwise.train.schedule import lr_factor
-from groupwise.train.streams import with_reference_logps, with_trainer_logps
+from groupwise.train.step_batch import StepBatch, count_step, micro_batches
+from groupwise.train.streams import with_old_logps, with_ref_logps
 from groupwise.train.update import (
     accumulate_gradient,
     minibatches,
     optimizer_step,
     update,
+)
+from tests.support.episodes import (
+    REDUCTIONS,
+    SHAPES,
+    TEMPERATURE,
+    TrainGroup,
+    TrainSequence,
+    batch_of,
+    config_of,
+    config_with,
+    gradient_of,
+    reference_loss,
+    train_groups,
 )
 from tests.support.tiny import (
     arithmetic_prompts,
@@ -40,96 +48,8 @@ from tests.support.tiny import (
     gradients,
     plain_scores,
     policy_of,
-    random_ids,
     relative_difference,
 )
-
-REDUCTIONS = (
-    "token_mean",
-    "sequence_mean_token_mean",
-    "sequence_mean_token_sum",
-    "constant_length",
-    "group_token_mean",
-)
-TEMPERATURE = 0.9
-CONSTANT_LENGTH = 19
-
-# 16 sequences in four ragged groups.
-SHAPES = [(7, (5, 1, 9, 3, 12)), (1, (4,)), (12, (1, 1, 8)), (3, (6, 2, 2, 11, 1, 7, 15))]
-
-
-def config_with(**sections: dict[str, Any]) -> TrainConfig:
-    sections.setdefault("sampling", {"max_new_tokens": CONSTANT_LENGTH, "temperature": TEMPERATURE})
-    return TrainConfig.model_validate(sections)
-
-
-def config_of(micro_batch_tokens: int, reduction: str = "token_mean", **batch: Any) -> TrainConfig:
-    return config_with(
-        batch={"micro_batch_tokens": micro_batch_tokens, **batch},
-        objective={"reduction": reduction},
-        optimizer={"max_grad_norm": 1e9},
-    )
-
-
-def train_groups(model: PreTrainedModel, seed: int = 0, moved: float = 0.4) -> list[TrainGroup]:
-    """Random groups whose old log-probabilities are up to `moved` nats away, so that both bounds of the clip bind."""
-    generator = np.random.default_rng(seed)
-    groups = []
-    for prompt_length, lengths in SHAPES:
-        prompt = random_ids(generator, prompt_length)
-        completions = tuple(random_ids(generator, length) for length in lengths)
-        with torch.no_grad():
-            new = [plain_scores(model, prompt, ids, TEMPERATURE)[0].numpy() for ids in completions]
-        old = [(row + generator.uniform(-moved, moved, len(row))).astype(np.float32) for row in new]
-        sequences = (
-            TrainSequence(ids, float(generator.normal()), before, row.astype(np.float32))
-            for ids, before, row in zip(completions, old, new, strict=True)
-        )
-        groups.append(TrainGroup(prompt, tuple(sequences)))
-    return groups
-
-
-def sequences_of(groups: Sequence[TrainGroup]) -> list[TrainSequence]:
-    return [sequence for group in groups for sequence in group.sequences]
-
-
-def reference_weights(groups: Sequence[TrainGroup], reduction: str) -> list[NDArray[np.float64]]:
-    """The weight of every token, from the definitions of the reductions over the whole step."""
-    weights = []
-    sequences, tokens = len(sequences_of(groups)), sum(len(s.ids) for s in sequences_of(groups))
-    for group in groups:
-        of_group = sum(len(sequence.ids) for sequence in group.sequences)
-        for length in (len(sequence.ids) for sequence in group.sequences):
-            weight = {
-                "token_mean": 1 / tokens,
-                "sequence_mean_token_mean": 1 / (sequences * length),
-                "sequence_mean_token_sum": 1 / sequences,
-                "constant_length": 1 / (sequences * CONSTANT_LENGTH),
-                "group_token_mean": 1 / (len(groups) * of_group),
-            }[reduction]
-            weights.append(np.full(length, weight))
-    return weights
-
-
-def reference_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reduction: str) -> Tensor:
-    """PPO's clipped loss, written out sequence by sequence on the plain model."""
-    weights = iter(reference_weights(groups, reduction))
-    loss = torch.zeros((), dtype=torch.float64)
-    for group in groups:
-        for sequence in group.sequences:
-            new_T, _ = plain_scores(model, group.prompt_ids, sequence.ids, TEMPERATURE)
-            ratio_T = (new_T - torch.from_numpy(sequence.old_logps).double()).exp()
-            clipped_T = ratio_T.clamp(1 - 0.2, 1 + 0.28)
-            objective_T = torch.minimum(ratio_T * sequence.advantage, clipped_T * sequence.advantage)
-            loss = loss - (torch.from_numpy(next(weights)) * objective_T).sum()
-    return loss
-
-
-def gradient_of(model: PreTrainedModel, groups: Sequence[TrainGroup], config: TrainConfig) -> dict[str, Tensor]:
-    policy = policy_of(model)
-    accumulate_gradient(policy, groups, count_step(groups, World()), config)
-    return gradients(policy.model)
-
 
 # The division into micro-batches
 
@@ -153,7 +73,7 @@ def test_the_gradient_does_not_depend_on_micro_batches(
     divisions = {}
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_of(micro_batch_tokens, reduction)
-        divisions[len(cut(groups, micro_batch_tokens))] = gradient_of(model, groups, config)
+        divisions[len(micro_batches(batch_of(groups), micro_batch_tokens))] = gradient_of(model, groups, config)
     assert min(divisions) == 1
     # One for each of the 16 sequences, but that those of one token have no inputs and ride along with others.
     assert max(divisions) == 14
@@ -168,10 +88,11 @@ def test_the_gradient_does_not_depend_on_micro_batches(
 def test_the_loss_metric_is_that_of_the_whole_step(reduction: str) -> None:
     model = build("llama")
     groups = train_groups(model)
+    batch = batch_of(groups)
     expected = float(reference_loss(model, groups, reduction).detach())
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_of(micro_batch_tokens, reduction)
-        measured = accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config)
+        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config)
         assert float(merge_metrics(part.metrics for part in measured)["policy/loss"].value) == pytest.approx(
             expected, rel=1e-5
         )
@@ -179,11 +100,11 @@ def test_the_loss_metric_is_that_of_the_whole_step(reduction: str) -> None:
 
 def test_measurements_do_not_depend_on_micro_batches() -> None:
     model = build("llama")
-    groups = train_groups(model)
+    batch = batch_of(train_groups(model))
     merged = []
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_of(micro_batch_tokens)
-        measured = accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config)
+        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config)
         merged.append(
             {name: float(metric.value) for name, metric in merge_metrics(part.metrics for part in measured).items()}
         )
@@ -198,10 +119,10 @@ def test_a_gradient_adds_to_the_one_that_is_there() -> None:
     model = build("qwen3")
     groups = train_groups(model)
     config = config_of(40)
-    totals = count_step(groups, World())
+    totals = count_step(batch_of(groups), World())
     policy = policy_of(model)
     for group in groups:
-        accumulate_gradient(policy, [group], totals, config)
+        accumulate_gradient(policy, batch_of([group]), totals, config)
     assert relative_difference(gradients(policy.model), gradient_of(model, groups, config)) < 1e-6
 
 
@@ -229,16 +150,18 @@ def numbered_groups(shapes: list[tuple[int, list[int]]]) -> list[TrainGroup]:
 @settings(deadline=None, max_examples=200)
 def test_cutting_keeps_every_sequence_once_and_the_budget(shapes: list[tuple[int, list[int]]], budget: int) -> None:
     groups = numbered_groups(shapes)
-    batches = cut(groups, budget)
+    step = batch_of(groups)
     seen = []
-    for batch in batches:
-        prompts = sorted(len(part.prompt_ids) for part in batch)
-        inputs = [len(s.ids) - 1 for part in batch for s in part.sequences]
+    for episodes in micro_batches(step, budget):
+        batch = step.take(episodes)
+        of_group = [batch.prompt_ids_P[int(batch.group_E[part[0]])] for part in batch.groups()]
+        prompts = sorted(map(len, of_group))
+        inputs = [len(ids) - 1 for ids in batch.token_ids_E]
         # Only a sequence that is too long by itself may break the budget, and then it stands alone, but for sequences
         # of the same prompt that have one token and so no inputs.
         assert sum(prompts[:-1]) + sum(inputs) <= budget or (len(prompts) == 1 and sum(map(bool, inputs)) == 1)
-        for part in batch:
-            seen += [(int(s.advantage), len(s.ids), len(part.prompt_ids)) for s in part.sequences]
+        for prompt_ids, part in zip(of_group, batch.groups(), strict=True):
+            seen += [(int(batch.token_ids_E[e][0]), len(batch.token_ids_E[e]), len(prompt_ids)) for e in part]
     expected = [(int(s.advantage), len(s.ids), len(group.prompt_ids)) for group in groups for s in group.sequences]
     assert sorted(seen) == expected
 
@@ -263,20 +186,27 @@ def test_cutting_keeps_every_sequence_once_and_the_budget(shapes: list[tuple[int
 def test_the_longest_prompt_of_a_micro_batch_is_free(
     shapes: list[tuple[int, list[int]]], expected: list[list[tuple[int, int]]]
 ) -> None:
-    found = [
-        [(len(part.prompt_ids), len(part.sequences)) for part in batch] for batch in cut(numbered_groups(shapes), 1024)
-    ]
+    step = batch_of(numbered_groups(shapes))
+    batches = [step.take(episodes) for episodes in micro_batches(step, 1024)]
+    prompts = [len(ids) for ids in step.prompt_ids_P]
+    found = [[(prompts[int(batch.group_E[part[0]])], len(part)) for part in batch.groups()] for batch in batches]
     assert found == expected
 
 
-def test_a_micro_batch_holds_all_values_in_one_order() -> None:
-    groups = numbered_groups([(3, [2, 1]), (5, [4])])
-    micro = to_micro_batch(groups, torch.device("cpu"))
-    assert micro.packed.lengths_B.tolist() == [2, 1, 4]
-    assert micro.packed.target_ids_N.tolist() == [0, 0, 1, 2, 2, 2, 2]
-    assert micro.advantages_B.tolist() == [0, 1, 2]
-    assert micro.old_logps_N.tolist() == [0, 0, 1, 2, 2, 2, 2]
-    assert micro.sampler_logps_N.tolist() == [0, 0, 1, 2, 2, 2, 2]
+def test_a_slice_holds_all_values_in_one_order() -> None:
+    step = batch_of(numbered_groups([(3, [2, 1]), (5, [4])]))
+    for episodes, numbers, lengths in (
+        ([0, 1, 2], [0, 0, 1, 2, 2, 2, 2], [2, 1, 4]),
+        ([2, 1, 0], [2, 2, 2, 2, 1, 0, 0], [4, 1, 2]),
+        ([1], [1], [1]),
+    ):
+        batch = step.take(np.array(episodes))
+        packed = batch.packed()
+        assert packed.lengths_B.tolist() == batch.lengths_E.tolist() == lengths
+        assert packed.target_ids_N.tolist() == numbers
+        assert batch.old_logps_N is not None
+        for values_N in (batch.advantages_N, batch.old_logps_N, batch.sampler_logps_N):
+            assert values_N.tolist() == numbers
 
 
 # Minibatches and epochs
@@ -297,20 +227,24 @@ def step_config(minibatches_per_step: int, epochs: int, seed: int = 0, prompts: 
 
 @pytest.mark.parametrize(("parts", "epochs", "count"), [(1, 1, 4), (3, 2, 7), (4, 3, 4), (2, 1, 5)])
 def test_every_epoch_visits_every_group_once(parts: int, epochs: int, count: int) -> None:
-    groups = numbered_groups([(1, [1])] * count)
-    divided = minibatches(groups, step_config(parts, epochs), step=3)
+    batch = batch_of(numbered_groups([(1, [1])] * count))
+    divided = minibatches(batch, step_config(parts, epochs), step=3)
     assert len(divided) == parts * epochs
     for epoch in range(epochs):
         of_epoch = divided[epoch * parts : (epoch + 1) * parts]
-        assert sorted(int(group.sequences[0].advantage) for part in of_epoch for group in part) == list(range(count))
-        sizes = [len(part) for part in of_epoch]
+        assert sorted(number for part in of_epoch for number in numbers_of(part)) == list(range(count))
+        sizes = [len(part.groups()) for part in of_epoch]
         assert max(sizes) - min(sizes) <= 1
 
 
+def numbers_of(batch: StepBatch) -> list[int]:
+    """The numbers of its episodes, each of one token."""
+    return batch.advantages_N.int().tolist()
+
+
 def order_of(seed: int, step: int, epochs: int = 2) -> list[list[int]]:
-    groups = numbered_groups([(1, [1])] * 12)
-    divided = minibatches(groups, step_config(3, epochs, seed), step)
-    return [[int(group.sequences[0].advantage) for group in part] for part in divided]
+    batch = batch_of(numbered_groups([(1, [1])] * 12))
+    return [numbers_of(part) for part in minibatches(batch, step_config(3, epochs, seed), step)]
 
 
 def test_the_order_follows_from_seed_step_and_epoch() -> None:
@@ -330,9 +264,10 @@ def test_each_minibatch_is_normalised_by_its_own_totals() -> None:
     groups = train_groups(model)
     config = step_config(2, 2)
     reference = copy.deepcopy(model)
-    for part in minibatches(groups, config, step=5):
+    for part in minibatches(batch_of(groups), config, step=5):
         reference.zero_grad()
-        reference_loss(reference, part, "token_mean").backward()
+        of_part = [groups[p] for p in dict.fromkeys(part.group_E.tolist())]
+        reference_loss(reference, of_part, "token_mean").backward()
         with torch.no_grad():
             for weight in reference.parameters():
                 assert weight.grad is not None
@@ -340,7 +275,7 @@ def test_each_minibatch_is_normalised_by_its_own_totals() -> None:
 
     policy = policy_of(model)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.05)
-    metrics = update(policy, None, optimizer, groups, 5, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(groups), 5, config, World()).metrics
     assert metrics["optimizer/updates"].value == 4
     moved = {name: weight - before for (name, weight), before in zip(
         policy.model.state_dict().items(), model.state_dict().values(), strict=True)}  # fmt: skip
@@ -389,7 +324,7 @@ def test_the_micro_batch_size_changes_nothing_after_several_minibatches(axis: st
         policy = policy_of(model)
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = other if config.kl.coefficient else None
-        updated = update(policy, reference, optimizer, own, 1, config, World(), config.entropy.bonus.start)
+        updated = update(policy, reference, optimizer, batch_of(own), 1, config, World(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
         measured.append({name: float(metric.value) for name, metric in updated.metrics.items()})
     assert relative_difference(after[0], dict(model.state_dict())) > 1e-3
@@ -409,7 +344,7 @@ def test_each_axis_changes_the_update(axis: str) -> None:
         own = [replace(group, kl_coefficient=config.kl.coefficient) for group in train_groups(model)]
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = frozen_copy(policy_of(build("llama", seed=1))) if config.kl.coefficient else None
-        update(policy, reference, optimizer, own, 1, config, World(), config.entropy.bonus.start)
+        update(policy, reference, optimizer, batch_of(own), 1, config, World(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
     assert relative_difference(after[1], after[0]) > 1e-4
 
@@ -425,7 +360,7 @@ def test_groups_without_signal_count_and_are_not_forwarded() -> None:
         rows = []
         policy.model.model.layers[0].register_forward_hook(lambda module, args, output: rows.append(args[0].shape[1]))  # noqa: ARG005, B023
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.1)
-        update(policy, None, optimizer, step_groups, 1, config, World())
+        update(policy, None, optimizer, batch_of(step_groups), 1, config, World())
         changes.append(
             {n: w.detach() - b for (n, w), b in zip(policy.model.named_parameters(), model.parameters(), strict=True)}
         )
@@ -444,7 +379,7 @@ def test_sequences_that_are_not_trained_leave_numerator_and_denominator() -> Non
         replace(last, sequences=tuple(replace(s, trained=i < 3) for i, s in enumerate(last.sequences))),
     ]
     absent = [*groups[:-1], replace(last, sequences=last.sequences[:3])]
-    assert count_step(masked, World()) == count_step(absent, World())
+    assert count_step(batch_of(masked), World()) == count_step(batch_of(absent), World())
     for reduction in REDUCTIONS:
         config = config_of(40, reduction)
         assert relative_difference(gradient_of(model, masked, config), gradient_of(model, absent, config)) < 5e-6
@@ -473,7 +408,7 @@ def test_at_step_0_the_ratio_is_1_and_the_engine_agrees(old_logps: str) -> None:
     policy = load_policy("bundled")
     config = config_with(objective={"old_logps": old_logps}, batch={"micro_batch_tokens": 150})
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-3)
-    metrics = update(policy, None, optimizer, sampled_groups(policy), 1, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, World()).metrics
     tolerance = 1e-5 if old_logps == "sampler" else 2e-6
     assert float(metrics["policy/ratio_min"].value) == pytest.approx(1, abs=tolerance)
     assert float(metrics["policy/ratio_max"].value) == pytest.approx(1, abs=tolerance)
@@ -487,47 +422,66 @@ def test_the_engine_is_compared_with_the_weights_that_sampled_alone() -> None:
     policy = load_policy("bundled")
     config = config_with(batch={"epochs_per_step": 3}, optimizer={"max_grad_norm": 10.0})
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-2)
-    metrics = update(policy, None, optimizer, sampled_groups(policy), 1, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, World()).metrics
     assert float(metrics["policy/ratio_max"].value) > 1.1
     assert float(metrics["engine/logp_gap_max"].value) < 1e-5
 
 
 def test_the_trainer_scores_as_the_engine_recorded() -> None:
     policy = load_policy("bundled")
-    groups = sampled_groups(policy)
-    silenced = [
-        replace(group, sequences=tuple(replace(s, old_logps=s.old_logps * np.nan) for s in group.sequences))
-        for group in groups
-    ]
+    batch = batch_of(sampled_groups(policy))
     for micro_batch_tokens in (1, 60, 10_000):
-        rescored = with_trainer_logps(policy, silenced, scoring_of(config_with()), micro_batch_tokens, replace_old=True)
-        assert len(rescored) == len(groups)
-        for after, before in zip(rescored, groups, strict=True):
-            assert after.prompt_ids is before.prompt_ids
-            for new, sequence in zip(after.sequences, before.sequences, strict=True):
-                assert new.ids is sequence.ids
-                assert new.advantage == sequence.advantage
-                np.testing.assert_allclose(new.old_logps, sequence.sampler_logps, atol=1e-5, rtol=0)
-                assert new.old_entropies is not None
-                assert len(new.old_entropies) == len(sequence.ids)
+        config = config_with(
+            objective={"old_logps": "trainer"}, batch={"epochs_per_step": 2, "micro_batch_tokens": micro_batch_tokens}
+        )
+        rescored = with_old_logps(policy, batch, config)
+        assert rescored.old_logps_N is not None
+        assert rescored.old_entropies_N is not None
+        assert not torch.equal(rescored.old_logps_N, batch.sampler_logps_N)
+        torch.testing.assert_close(rescored.old_logps_N, batch.sampler_logps_N, atol=1e-5, rtol=0)
+        assert rescored.old_entropies_N.shape == batch.sampler_logps_N.shape
+
+
+@pytest.mark.parametrize(("old_logps", "epochs"), [("sampler", 1), ("sampler", 2), ("trainer", 1), ("trainer", 2)])
+@pytest.mark.parametrize("selects", [False, True])
+def test_one_place_decides_which_log_probabilities_are_old(old_logps: str, epochs: int, selects: bool) -> None:
+    """Those of the engine, of a pass before the updates, or (None) of the very pass that is trained on."""
+    model = build("llama")
+    groups = [
+        replace(group, sequences=tuple(replace(s, old_logps=s.sampler_logps) for s in group.sequences))
+        for group in train_groups(model)
+    ]
+    batch = batch_of(groups)
+    entropy = {"tokens": {"type": "top_entropy", "fraction": 0.5}} if selects else {}
+    config = config_with(objective={"old_logps": old_logps}, batch={"epochs_per_step": epochs}, entropy=entropy)
+    decided = with_old_logps(policy_of(model), batch, config)
+    if old_logps == "sampler":
+        assert decided.old_logps_N is batch.old_logps_N
+    elif epochs == 1:
+        assert decided.old_logps_N is None
+    else:
+        assert decided.old_logps_N is not None
+        own = [plain_scores(model, g.prompt_ids, s.ids, TEMPERATURE)[0] for g in groups for s in g.sequences]
+        torch.testing.assert_close(decided.old_logps_N, torch.cat(own).detach().float(), atol=1e-5, rtol=0)
+    assert (decided.old_entropies_N is not None) == (selects or (old_logps == "trainer" and epochs == 2))
 
 
 def test_the_reference_scores_only_what_has_a_coefficient() -> None:
     policy = load_policy("bundled")
     groups = sampled_groups(policy)
     groups = [replace(groups[0], kl_coefficient=0.1), groups[1], replace(groups[2], kl_coefficient=0.2)]
+    # Of a group without a coefficient the old log-probabilities are taken over, whatever they are.
+    groups[1] = replace(groups[1], sequences=tuple(replace(s, old_logps=s.old_logps - 7) for s in groups[1].sequences))
     reference = frozen_copy(policy)
     with torch.no_grad():
         for weight in policy.model.parameters():
             weight.mul_(1.05)
-    scored = with_reference_logps(reference, groups, scoring_of(config_with()), 60)
-    for after, before in zip(scored, groups, strict=True):
-        assert after.kl_coefficient == before.kl_coefficient
-        for new, sequence in zip(after.sequences, before.sequences, strict=True):
-            assert new.ids is sequence.ids
-            assert new.ref_logps is not None
-            # The reference is still the policy that sampled.
-            np.testing.assert_allclose(new.ref_logps, sequence.sampler_logps, atol=1e-5, rtol=0)
+    batch = batch_of(groups)
+    scored = with_ref_logps(reference, batch, config_with(batch={"micro_batch_tokens": 60}))
+    assert scored.ref_logps_N is not None
+    # The reference is still the policy that sampled.
+    moved_N = 7.0 * (batch.group_E == 1).repeat_interleave(batch.lengths_E)
+    torch.testing.assert_close(scored.ref_logps_N, batch.sampler_logps_N - moved_N, atol=1e-5, rtol=0)
 
 
 # The update itself
@@ -539,8 +493,9 @@ def test_the_gradient_is_clipped_to_its_norm() -> None:
     expected = gradient_of(model, groups, config_of(10_000))
     norm = math.sqrt(sum(float(gradient.double().square().sum()) for gradient in expected.values()))
     policy = policy_of(model)
+    batch = batch_of(groups)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=1.0)
-    accumulate_gradient(policy, groups, count_step(groups, World()), config_of(10_000))
+    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
     metrics = optimizer_step(policy, optimizer, norm / 4, World())
     assert metrics["optimizer/grad_norm"].value == pytest.approx(norm, rel=1e-5)
     assert metrics["optimizer/grad_clipped_fraction"].value == 1
@@ -555,13 +510,14 @@ def test_a_gradient_that_is_not_finite_changes_nothing(poison: float) -> None:
     model = build("llama")
     groups = train_groups(model)
     policy = policy_of(model)
+    batch = batch_of(groups)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.1, weight_decay=0.5)
-    accumulate_gradient(policy, groups, count_step(groups, World()), config_of(10_000))
+    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
     optimizer_step(policy, optimizer, 1.0, World())
     weights = copy.deepcopy(policy.model.state_dict())
     moments = copy.deepcopy(optimizer.state_dict()["state"])
 
-    accumulate_gradient(policy, groups, count_step(groups, World()), config_of(10_000))
+    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
     gradient = next(policy.model.parameters()).grad
     assert gradient is not None
     gradient[0, 0] = poison
@@ -585,7 +541,7 @@ def test_a_skipped_update_is_counted_and_the_next_one_is_not_touched_by_it() -> 
     policy, untouched = policy_of(model), policy_of(model)
     for one, several in ((policy, [broken, groups]), (untouched, [groups])):
         optimizer = torch.optim.SGD(one.model.parameters(), lr=0.1)
-        measured = [update(one, None, optimizer, part, 1, config_of(40), World()).metrics for part in several]
+        measured = [update(one, None, optimizer, batch_of(part), 1, config_of(40), World()).metrics for part in several]
         if one is policy:
             assert [float(metrics["optimizer/skipped_fraction"].value) for metrics in measured] == [1.0, 0.0]
     for name, weight in policy.model.state_dict().items():
@@ -596,7 +552,7 @@ def test_no_groups_change_nothing() -> None:
     policy = policy_of(build("llama"))
     before = copy.deepcopy(policy.model.state_dict())
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.1, weight_decay=0.5)
-    metrics = update(policy, None, optimizer, [], 1, config_of(100), World()).metrics
+    metrics = update(policy, None, optimizer, batch_of([]), 1, config_of(100), World()).metrics
     assert metrics == {"optimizer/updates": Metric(0, "max")}
     assert all(torch.equal(weight, before[name]) for name, weight in policy.model.state_dict().items())
 
@@ -606,7 +562,7 @@ def test_frozen_weights_stay() -> None:
     frozen = policy.model.get_input_embeddings().weight
     before = frozen.detach().clone()
     optimizer = torch.optim.AdamW([weight for _, weight in policy.trainable()], lr=1e-2)
-    update(policy, None, optimizer, sampled_groups(policy), 1, config_with(), World())
+    update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config_with(), World())
     assert torch.equal(frozen, before)
     # The head shares them.
     assert policy.head.weight is frozen
@@ -615,8 +571,8 @@ def test_frozen_weights_stay() -> None:
 
 def test_totals_count_sequences_and_tokens() -> None:
     groups = numbered_groups([(3, [2, 1]), (5, [4])])
-    assert count_step(groups, World()) == StepTotals(sequences=3, tokens=7, groups=2)
-    assert count_step([], World()) == StepTotals(sequences=0, tokens=0, groups=0)
+    assert count_step(batch_of(groups), World()) == StepTotals(sequences=3, tokens=7, groups=2)
+    assert count_step(batch_of([]), World()) == StepTotals(sequences=0, tokens=0, groups=0)
 
 
 # The learning rate

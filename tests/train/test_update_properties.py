@@ -19,20 +19,23 @@ from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.problem import Message, Problem
-from groupwise.train.advantages import advantages_of, train_group
+from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import passes_filter
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.ranks import World
+from groupwise.train.step_batch import count_step, step_batch
 from groupwise.train.update import accumulate_gradient
-from tests.support.tiny import build, gradients, plain_scores, policy_of, random_ids, relative_difference
-from tests.train.test_update import (
+from tests.support.episodes import (
     REDUCTIONS,
+    TrainGroup,
+    TrainSequence,
+    batch_of,
     config_with,
     gradient_of,
     reference_loss,
     sequences_of,
     train_groups,
 )
+from tests.support.tiny import build, gradients, plain_scores, policy_of, random_ids, relative_difference
 
 RATIOS = ("token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none")
 SURROGATES = ("ppo_clip", "cispo", "sapo", "reinforce", "dppo", "vespo", "gmpo", "seed_clip")
@@ -211,21 +214,15 @@ def test_masked_answers_count_in_the_baseline_and_nowhere_else(reduction: str) -
     }
     config = config_with(**sections)
     groups = [graded([0, 1, 1, 0], lengths, seed) for seed, lengths in enumerate(group_sizes)]
-    made = [
-        train_group(group, advantages_G, config)
-        for group, advantages_G in zip(groups, advantages_of(groups, config, World()), strict=True)
-    ]
-    referred = [
-        replace(group, sequences=tuple(replace(s, ref_logps=s.old_logps - 0.5) for s in group.sequences))
-        for group in made
-    ]
-    absent = [replace(g, sequences=tuple(s for s in g.sequences if len(s.ids) <= 5)) for g in referred]
-    assert [s.trained for g in referred for s in g.sequences] == [n <= 5 for lengths in group_sizes for n in lengths]
-    assert {abs(s.advantage) for g in absent for s in g.sequences} == {0.5}
+    made = step_batch(groups, advantages_of(groups, config, World()), config)
+    referred = replace(made, ref_logps_N=made.sampler_logps_N - 0.5)
+    absent = referred.take(np.flatnonzero(made.lengths_E.numpy() <= 5))
+    assert referred.trained_E.tolist() == [n <= 5 for lengths in group_sizes for n in lengths]
+    assert set(absent.advantages_N.abs().tolist()) == {0.5}
     found = []
-    for step in (referred, absent):
+    for batch in (referred, absent):
         policy = policy_of(model)
-        accumulate_gradient(policy, step, count_step(step, World()), config, entropy_coefficient=0.1)
+        accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient=0.1)
         found.append(gradients(policy.model))
     assert relative_difference(*found) < 1e-5
 
@@ -250,6 +247,7 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
         )
         for group in train_groups(model)
     ]
+    batch = batch_of(groups)
     for importance in ("none", "token", "sequence_product"):
         config = config_with(
             objective={"surrogate": surrogate, "ratio": ratio, "old_logps": "sampler"},
@@ -257,7 +255,7 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
             kl={"coefficient": 0.1, "importance": importance},
         )
         policy = policy_of(model)
-        measured = accumulate_gradient(policy, groups, count_step(groups, World()), config)
+        measured = accumulate_gradient(policy, batch, count_step(batch, World()), config)
         assert all(np.isfinite(float(metric.value)) for part in measured for metric in part.metrics.values())
         assert all(bool(gradient.isfinite().all()) for gradient in gradients(policy.model).values())
 

@@ -14,17 +14,26 @@ from transformers import PreTrainedModel
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import fingerprint_weights, frozen_copy, refresh
-from groupwise.model.score import scoring_of
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.metric import merge_metrics
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.ranks import World
-from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
+from groupwise.train.step_batch import count_step
+from groupwise.train.streams import with_old_logps, with_ref_logps, with_selection
 from groupwise.train.update import accumulate_gradient, update
+from tests.support.episodes import (
+    TEMPERATURE,
+    TrainGroup,
+    TrainSequence,
+    batch_of,
+    changed,
+    config_with,
+    sequences_of,
+    silenced,
+    train_groups,
+)
 from tests.support.tiny import arithmetic_prompts, build, gradients, plain_scores, policy_of, relative_difference
-from tests.train.test_update import TEMPERATURE, config_with, sequences_of, train_groups
 
 # The term of one token: its log-probabilities, entropies, the sequence and the group.
 Term = Callable[[Tensor, Tensor, TrainSequence, TrainGroup], Tensor]
@@ -46,22 +55,14 @@ def by_update(
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
     """Gradient and measurements of the real path, in micro-batches."""
     policy = policy_of(model)
-    measured = accumulate_gradient(policy, groups, count_step(groups, World()), config, entropy_coefficient)
+    batch = with_old_logps(policy, batch_of(groups), config)
+    measured = accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient)
     merged = merge_metrics(part.metrics for part in measured)
     return gradients(policy.model), {name: float(metric.value) for name, metric in merged.items()}
 
 
 def sum_of(one: dict[str, Tensor], other: dict[str, Tensor], factor: float = 1.0) -> dict[str, Tensor]:
     return {name: tensor + factor * other[name] for name, tensor in one.items()}
-
-
-def changed(groups: Sequence[TrainGroup], change: Callable[[TrainSequence], TrainSequence]) -> list[TrainGroup]:
-    return [replace(group, sequences=tuple(map(change, group.sequences))) for group in groups]
-
-
-def silenced(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
-    """Without any advantage, so that the policy term is 0."""
-    return changed(groups, lambda sequence: replace(sequence, advantage=0.0))
 
 
 def referred(groups: Sequence[TrainGroup], *coefficients: float) -> list[TrainGroup]:
@@ -102,8 +103,11 @@ def test_a_policy_that_is_its_reference_pays_nothing(estimator: str, importance:
     policy = policy_of(model)
     config = config_with(kl={"coefficient": 0.5, "estimator": estimator, "importance": importance})
     penalised = [replace(group, kl_coefficient=0.5) for group in groups]
-    scored = with_reference_logps(frozen_copy(policy), penalised, scoring_of(config), 40)
-    found, measured = by_update(model, scored, config)
+    scored = with_ref_logps(frozen_copy(policy), batch_of(penalised), config)
+    policy = policy_of(model)
+    found_parts = accumulate_gradient(policy, scored, count_step(scored, World()), config)
+    merged = merge_metrics(part.metrics for part in found_parts)
+    found, measured = gradients(policy.model), {name: float(metric.value) for name, metric in merged.items()}
     assert measured["policy/kl_loss"] == pytest.approx(0, abs=1e-10)
     assert measured["policy/kl_ref_k3"] == pytest.approx(0, abs=1e-10)
     plain, _ = by_update(model, groups, config_with())
@@ -161,7 +165,7 @@ def test_the_reference_stays_until_it_is_refreshed() -> None:
     before = fingerprint_weights(reference)
     losses = []
     for step in (1, 2):
-        metrics = update(policy, reference, optimizer, groups, step, config, World()).metrics
+        metrics = update(policy, reference, optimizer, batch_of(groups), step, config, World()).metrics
         losses.append(float(metrics["policy/kl_loss"].value))
     assert losses[0] == pytest.approx(0, abs=1e-10)
     assert losses[1] > 1e-5
@@ -170,7 +174,7 @@ def test_the_reference_stays_until_it_is_refreshed() -> None:
 
     refresh(reference, policy)
     assert fingerprint_weights(reference) == fingerprint_weights(policy)
-    metrics = update(policy, reference, optimizer, groups, 3, config, World()).metrics
+    metrics = update(policy, reference, optimizer, batch_of(groups), 3, config, World()).metrics
     assert float(metrics["policy/kl_loss"].value) == pytest.approx(0, abs=1e-10)
     # It is a copy, and does not follow.
     assert fingerprint_weights(reference) != fingerprint_weights(policy)
@@ -286,20 +290,19 @@ def test_the_coefficient_moves_towards_the_target_and_stays_in_its_bounds() -> N
 def test_the_same_tokens_are_picked_whatever_the_micro_batches(chosen: dict[str, Any]) -> None:
     model = build("llama")
     groups, policy = train_groups(model), policy_of(model)
-    config = config_with(entropy=chosen)
     picked = []
     for micro_batch_tokens in (10_000, 40, 1):
-        known = with_trainer_logps(policy, groups, scoring_of(config), micro_batch_tokens, replace_old=False)
-        made = sequences_of(with_selection(known, config.entropy, 7, World()))
-        masks = [sequence.policy_mask for sequence in made if sequence.policy_mask is not None]
-        drifts = [sequence.drift for sequence in made if sequence.drift is not None]
-        picked.append([[float(value) for array in part for value in array] for part in (masks, drifts)])
+        config = config_with(entropy=chosen, batch={"micro_batch_tokens": micro_batch_tokens})
+        known = with_old_logps(policy, batch_of(groups), config)
+        made = with_selection(known, config.entropy, 7, World())
+        picked.append([[] if part_N is None else part_N.tolist() for part_N in (made.policy_mask_N, made.drift_N)])
     assert picked[0] == picked[1] == picked[2]
     tokens = len(picked[0][0])
     (options,) = chosen.values()
     share = options["fraction"]
     if "tokens" in chosen:
-        entropies = np.concatenate([s.old_entropies for s in sequences_of(known) if s.old_entropies is not None])
+        assert known.old_entropies_N is not None
+        entropies = known.old_entropies_N.numpy()
         assert sum(picked[0][0]) == pytest.approx(share * tokens, abs=1)
         mask = np.array(picked[0][0]) == 1
         assert entropies[mask].min() > entropies[~mask].max()
@@ -356,7 +359,8 @@ def test_scoring_over_the_kept_sets_finds_what_was_sampled_from(filtered: dict[s
     measured = []
     for step in (groups, changed(groups, lambda sequence: replace(sequence, kept=None))):
         policy.model.zero_grad(set_to_none=True)
-        parts = accumulate_gradient(policy, step, count_step(step, World()), config, entropy_coefficient=0.1)
+        batch = batch_of(step)
+        parts = accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient=0.1)
         assert all(bool(gradient.isfinite().all()) for gradient in gradients(policy.model).values())
         merged = merge_metrics(part.metrics for part in parts)
         measured.append({name: float(metric.value) for name, metric in merged.items()})

@@ -16,12 +16,21 @@ from groupwise.model.reference import frozen_copy
 from groupwise.model.score import Scores, score
 from groupwise.train import streams
 from groupwise.train import update as updating
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, count_step
 from groupwise.train.ranks import World
+from groupwise.train.step_batch import count_step
 from groupwise.train.update import accumulate_gradient, update
+from tests.support.episodes import (
+    REDUCTIONS,
+    TrainGroup,
+    TrainSequence,
+    batch_of,
+    config_with,
+    gradient_of,
+    sequences_of,
+    silenced,
+    train_groups,
+)
 from tests.support.tiny import build, gradients, policy_of, relative_difference
-from tests.train.test_update import REDUCTIONS, config_with, gradient_of, sequences_of, train_groups
-from tests.train.test_update_terms import silenced
 
 
 def partly_silenced(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
@@ -83,7 +92,8 @@ def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
     ]
     config = config_with(**acting)
     seen = lengths_scored(monkeypatch)
-    accumulate_gradient(policy_of(model), groups, count_step(groups, World()), config, config.entropy.bonus.start)
+    batch = batch_of(groups)
+    accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config, config.entropy.bonus.start)
     assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.trained)
 
 
@@ -115,7 +125,8 @@ def test_no_pass_scores_what_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> 
         kl={"coefficient": 0.1}, batch={"epochs_per_step": 2}, objective={"old_logps": "trainer"}, entropy={}
     )
     seen = lengths_scored(monkeypatch)
-    update(policy, frozen_copy(policy), torch.optim.AdamW(policy.model.parameters()), groups, 1, config, World())
+    optimizer = torch.optim.AdamW(policy.model.parameters())
+    update(policy, frozen_copy(policy), optimizer, batch_of(groups), 1, config, World())
     once = [len(s.ids) for s in sequences_of(groups) if s.trained]
     assert sorted(seen) == sorted(4 * once)
 
@@ -129,7 +140,7 @@ def after_one_step(config: TrainConfig) -> tuple[Policy, torch.optim.Optimizer, 
     model = build("llama")
     policy, groups = policy_of(model), train_groups(model)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-2, weight_decay=0.1)
-    update(policy, None, optimizer, groups, 1, config, World())
+    update(policy, None, optimizer, batch_of(groups), 1, config, World())
     return policy, optimizer, groups
 
 
@@ -138,7 +149,7 @@ def test_a_step_without_signal_moves_neither_weights_nor_momentum() -> None:
     policy, optimizer, groups = after_one_step(config)
     weights = [weight.detach().clone() for weight in policy.model.parameters()]
     moments = state_of(optimizer)
-    updated = update(policy, None, optimizer, silenced(groups), 2, config, World())
+    updated = update(policy, None, optimizer, batch_of(silenced(groups)), 2, config, World())
     assert updated.metrics["optimizer/updates"].value == 0
     assert all(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
     assert all(torch.equal(*pair) for pair in zip(state_of(optimizer), moments, strict=True))
@@ -165,6 +176,6 @@ def test_a_rank_without_signal_steps_with_the_others() -> None:
     config = config_with()
     policy, optimizer, groups = after_one_step(config)
     weights = [weight.detach().clone() for weight in policy.model.parameters()]
-    updated = update(policy, None, optimizer, silenced(groups), 2, config, BesideOther())
+    updated = update(policy, None, optimizer, batch_of(silenced(groups)), 2, config, BesideOther())
     assert updated.metrics["optimizer/updates"].value == 1
     assert not any(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))

@@ -15,10 +15,15 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SequenceGroup:
-    """Completions that share a prompt. A completion has at least one token."""
+    """Completions that share a prompt. A completion has at least one token.
+
+    sampled: which tokens of each completion are scored, bool, the last one among them; None for all. The others are
+    context.
+    """
 
     prompt_ids: Ids
     completion_ids: tuple[Ids, ...]
+    sampled: tuple[NDArray[np.bool_], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,8 @@ class PackedBatch:
     nothing and is left out); `b` is predicted at index 2, `a` and `c` at index 1, the end of the prompt.
 
     token_ids_1T, position_ids_1T: input, and each token's position in its own sequence.
-    predictor_N: packed index whose hidden state predicts each response token.
-    target_ids_N: the response tokens; lengths_B: how many each sequence has, in the order of the groups.
+    predictor_N: packed index whose hidden state predicts each scored token.
+    target_ids_N: the scored tokens; lengths_B: how many each sequence has, in the order of the groups.
     """
 
     token_ids_1T: Tensor
@@ -59,6 +64,7 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
     prompts: list[tuple[int, int]] = []
     starts: list[int] = []
     lengths: list[int] = []
+    scored: list[int] = []
     owners: list[int] = []
     cursor = 0
     for owner, group in enumerate(groups):
@@ -70,12 +76,14 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
         prompts.append((cursor, prompt))
         last = cursor + prompt - 1
         cursor += prompt
-        for ids in group.completion_ids:
+        for index, ids in enumerate(group.completion_ids):
             inputs = len(ids) - 1
             tokens.append(ids[:-1])
             positions.append(np.arange(prompt, prompt + inputs))
-            predictors.append(np.concatenate([[last], np.arange(cursor, cursor + inputs)]))
-            targets.append(ids)
+            wanted = slice(None) if group.sampled is None else group.sampled[index]
+            predictors.append(np.concatenate([[last], np.arange(cursor, cursor + inputs)])[wanted])
+            targets.append(ids[wanted])
+            scored.append(len(targets[-1]))
             starts.append(cursor)
             lengths.append(inputs)
             owners.append(owner)
@@ -90,6 +98,6 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
         position_ids_1T=row(positions).unsqueeze(0),
         predictor_N=row(predictors),
         target_ids_N=row(targets),
-        lengths_B=torch.tensor(lengths, dtype=torch.int64, device=device) + 1,
+        lengths_B=torch.tensor(scored, dtype=torch.int64, device=device),
         attention=SharedPromptAttention(PackedRuns(prompts, starts, lengths, owners), device),
     )

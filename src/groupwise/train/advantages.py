@@ -1,4 +1,4 @@
-"""From graded groups to advantages, and on to what the update trains on."""
+"""From graded groups to advantages."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,6 @@ from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.totals import rewarded, weights
 from groupwise.objective.advantages.estimator import GroupRewards, Moments, clip_advantages
 from groupwise.objective.metric import Metric
-from groupwise.train.micro_batch import TrainGroup, TrainSequence
 from groupwise.train.ranks import World
 
 Advantages = NDArray[np.float64]
@@ -76,24 +75,3 @@ def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) 
         "advantage/max_abs": Metric(float(np.abs(advantages).max()), "max"),
         "advantage/square_mean_before_scaling": square_mean(centred),
     }
-
-
-def train_group(group: GradedGroup, advantages_G: Advantages, config: TrainConfig) -> TrainGroup:
-    """What the update needs of a graded group."""
-    mask_truncated = config.objective.mask_truncated
-    return TrainGroup(
-        prompt_ids=group.prompt.ids,
-        sequences=tuple(
-            TrainSequence(
-                ids=completion.ids,
-                advantage=float(advantage),
-                old_logps=completion.logps,
-                sampler_logps=completion.logps,
-                trained=not (dropped or (mask_truncated and completion.finish_reason == "length")),
-                kept=completion.kept,
-            )
-            for completion, advantage, dropped in zip(group.completions, advantages_G, group.dropped_G, strict=True)
-        ),
-        kl_coefficient=config.kl_coefficient_of(group.problem.domain),
-        domain=group.problem.domain,
-    )

@@ -17,13 +17,14 @@ from groupwise.track.clock import Clock
 from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
-from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of, train_group
+from groupwise.train.advantages import Advantages, advantage_metrics, advantages_of
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
 from groupwise.train.interrupt import Interrupted, Interrupts
 from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.schedule import lr_factor
+from groupwise.train.step_batch import step_batch
 from groupwise.train.update import Updated, update
 
 
@@ -63,11 +64,10 @@ def train(run: Run) -> bool:
                 clock.lap("sampling")
 
                 advantages_PG = advantages_of(collected.admitted, config, world)
-                pairs = zip(collected.admitted, advantages_PG, strict=True)
-                groups = [train_group(group, advantages_G, config) for group, advantages_G in pairs]
+                batch = step_batch(collected.admitted, advantages_PG, config)
                 lr = set_learning_rate(run)
                 updated = update(
-                    run.policy, run.reference, run.optimizer, groups, step, config, world, state.entropy_coefficient
+                    run.policy, run.reference, run.optimizer, batch, step, config, world, state.entropy_coefficient
                 )
                 run.engine.load_weights(run.policy.model.named_parameters(), version=step)
                 if run.reference is not None and is_due(step, config.kl.refresh_reference_every_steps):

@@ -1,113 +1,93 @@
-"""What the sequences of a step are given before it: other log-probabilities, and what is picked out by entropy."""
+"""What the tokens of a step are given before its updates: other log-probabilities, and which of them are trained on."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from groupwise.config import EntropyOptions
+from groupwise.config import EntropyOptions, TrainConfig
 from groupwise.model.load import Policy
-from groupwise.model.score import Scores, Scoring, score
+from groupwise.model.score import score, scoring_of
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
-from groupwise.train.micro_batch import TrainGroup, TrainSequence, cut, to_micro_batch
 from groupwise.train.ranks import World
+from groupwise.train.step_batch import StepBatch, micro_batches
 
 
-def with_trainer_logps(
-    policy: Policy, groups: Sequence[TrainGroup], scoring: Scoring, micro_batch_tokens: int, replace_old: bool
-) -> list[TrainGroup]:
-    """A pass of the policy that sampled: its entropies and, if `replace_old`, its log-probabilities as `old_logps`."""
+def with_old_logps(policy: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
+    """The one place that decides which log-probabilities are π_old.
 
-    def note(sequence: TrainSequence, logps: Tensor, entropies: Tensor) -> TrainSequence:
-        old = logps.numpy() if replace_old else sequence.old_logps
-        return replace(sequence, old_logps=old, old_entropies=entropies.numpy())
-
-    return _scored(policy, groups, scoring, micro_batch_tokens, note)
-
-
-def with_reference_logps(
-    reference: Policy, groups: Sequence[TrainGroup], scoring: Scoring, micro_batch_tokens: int
-) -> list[TrainGroup]:
-    """A pass of the reference, for the groups that have a KL coefficient."""
-    penalised = [group for group in groups if group.kl_coefficient > 0]
-
-    def note(sequence: TrainSequence, logps: Tensor, _: Tensor) -> TrainSequence:
-        return replace(sequence, ref_logps=logps.numpy())
-
-    scored = iter(_scored(reference, penalised, scoring, micro_batch_tokens, note))
-    # A stream is whole or absent within a micro-batch: groups without a penalty get the policy's own values, whose
-    # KL is multiplied by 0 anyway.
-    return [
-        next(scored)
-        if group.kl_coefficient > 0
-        else replace(group, sequences=tuple(replace(s, ref_logps=s.old_logps) for s in group.sequences))
-        for group in groups
-    ]
+    Those of the engine with `objective.old_logps=sampler`. Else the trainer's own: of one pass before the updates, or,
+    with a single update, of the very pass that is trained on. What picks tokens by entropy needs that pass anyway.
+    """
+    of_trainer = config.objective.old_logps == "trainer"
+    several = config.updates_per_step > 1
+    old_N = batch.sampler_logps_N
+    if config.selects_tokens or (of_trainer and several):
+        logps_N, entropies_N = scored(policy, batch, batch.trained_E, config)
+        batch = replace(batch, old_entropies_N=entropies_N)
+        old_N = torch.where(batch.trained_E.repeat_interleave(batch.lengths_E), logps_N, old_N)
+    if not of_trainer:
+        return batch
+    return replace(batch, old_logps_N=old_N if several else None)
 
 
-def _scored(
-    policy: Policy,
-    groups: Sequence[TrainGroup],
-    scoring: Scoring,
-    micro_batch_tokens: int,
-    note: Callable[[TrainSequence, Tensor, Tensor], TrainSequence],
-) -> list[TrainGroup]:
-    noted: dict[int, TrainSequence] = {}
-    trained = [replace(g, sequences=tuple(s for s in g.sequences if s.trained)) for g in groups]
-    for part in cut([group for group in trained if group.sequences], micro_batch_tokens):
-        micro = to_micro_batch(part, policy.device)
+def with_ref_logps(reference: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
+    """A pass of the reference over the episodes that have a KL coefficient.
+
+    The others get the policy's own log-probabilities, whose KL is multiplied by 0 anyway.
+    """
+    penalised_E = batch.trained_E & (batch.kl_coefficient_E > 0)
+    logps_N, _ = scored(reference, batch, penalised_E, config)
+    penalised_N = penalised_E.repeat_interleave(batch.lengths_E)
+    return replace(batch, ref_logps_N=torch.where(penalised_N, logps_N, batch.behaviour_logps_N))
+
+
+def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropies over N in the policy's precision, without gradient; 0 where not wanted."""
+    wanted = wanted_E.nonzero().flatten().numpy()
+    scoring = scoring_of(config)
+    logps_N = entropies_N = torch.zeros_like(batch.sampler_logps_N)
+    for index, part in enumerate(micro_batches(batch.take(wanted), config.batch.micro_batch_tokens)):
+        episodes = wanted[part]
+        micro = batch.take(episodes).to(policy.device)
         with torch.no_grad():
-            scores: Scores = score(policy, micro.packed, scoring, micro.kept)
-        lengths = micro.packed.lengths_B.tolist()
-        values = zip(scores.logps_N.cpu().split(lengths), scores.entropies_N.cpu().split(lengths), strict=True)
-        # `cut` sorts and divides groups; what comes back are the groups as they were, so that neither minibatches nor
-        # the tokens of a group depend on the size of a micro-batch.
-        noted |= {id(s): note(s, *next(values)) for g in part for s in g.sequences}
-    return [replace(g, sequences=tuple(noted.get(id(s), s) for s in g.sequences)) for g in groups]
+            scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+        if index == 0:
+            logps_N = torch.zeros(len(logps_N), dtype=scores.logps_N.dtype)
+            entropies_N = torch.zeros(len(logps_N), dtype=scores.entropies_N.dtype)
+        tokens_N = batch.tokens_of(episodes)
+        logps_N[tokens_N], entropies_N[tokens_N] = scores.logps_N.cpu(), scores.entropies_N.cpu()
+    return logps_N, entropies_N
 
 
-def with_selection(groups: Sequence[TrainGroup], options: EntropyOptions, seed: int, world: World) -> list[TrainGroup]:
+def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, world: World) -> StepBatch:
     """Which tokens of one optimizer step the policy term acts on, by the entropies and covariances of the old policy.
 
-    Picked from all tokens of the optimizer step over all ranks, so that no division changes the choice.
+    Picked from all trained tokens of the optimizer step over all ranks, so that no division changes the choice.
     """
-    sequences = [sequence for group in groups for sequence in group.sequences if sequence.trained]
-    lengths = [len(sequence.ids) for sequence in sequences]
-    own = slice_of(world, sum(lengths))
-    keep_N = np.ones(sum(lengths), dtype=bool)
-    drift_N = np.zeros(sum(lengths), dtype=np.float32)
+    trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
+    own = slice_of(world, int(trained_N.sum()))
+    keep_N = trained_N.clone()
+    drift_N = torch.zeros_like(batch.sampler_logps_N)
     covariance = options.covariance
     if isinstance(options.tokens, TopEntropy):
-        entropies = [s.old_entropies for s in sequences if s.old_entropies is not None]
-        everywhere_N = gathered(entropies, world)
+        if batch.old_entropies_N is None:
+            raise ValueError("picking tokens by entropy needs old_entropies_N")
+        everywhere_N = gathered(batch.old_entropies_N[trained_N], world)
         threshold = float(options.tokens.threshold(everywhere_N))
-        keep_N &= (everywhere_N >= threshold).numpy()[own]
+        keep_N[trained_N] &= (everywhere_N >= threshold)[own]
     if isinstance(covariance, Covariance):
-        logps_N = gathered([s.old_logps for s in sequences], world)
-        advantages_N = gathered([np.full(len(s.ids), s.advantage, dtype=np.float32) for s in sequences], world)
+        logps_N = gathered(batch.behaviour_logps_N[trained_N], world)
+        advantages_N = gathered(batch.advantages_N[trained_N], world)
         covariance_N = token_covariance(logps_N.double(), advantages_N.double())
         if isinstance(covariance, ClipCov):
-            keep_N &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed)).numpy()[own]
+            keep_N[trained_N] &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed))[own]
         elif isinstance(covariance, KlCov):
-            drift_N[covariance.selected(covariance_N).numpy()[own]] = covariance.coefficient
-    ends = np.cumsum(lengths, dtype=np.int64)
-    picked = {
-        id(s): (keep_N[end - len(s.ids) : end], drift_N[end - len(s.ids) : end])
-        for s, end in zip(sequences, ends, strict=True)
-    }
-
-    def note(sequence: TrainSequence) -> TrainSequence:
-        size = len(sequence.ids)
-        keep, drift = picked.get(id(sequence), (np.zeros(size, dtype=bool), np.zeros(size, dtype=np.float32)))
-        return replace(sequence, policy_mask=keep, drift=drift if isinstance(covariance, KlCov) else None)
-
-    return [replace(group, sequences=tuple(map(note, group.sequences))) for group in groups]
+            drift_N[trained_N] = covariance.selected(covariance_N)[own].float() * covariance.coefficient
+    return replace(batch, policy_mask_N=keep_N, drift_N=drift_N if isinstance(covariance, KlCov) else None)
 
 
 def slice_of(world: World, own_tokens: int) -> slice:
@@ -117,8 +97,8 @@ def slice_of(world: World, own_tokens: int) -> slice:
     return slice(start, start + own_tokens)
 
 
-def gathered(arrays: Sequence[NDArray[np.float32]], world: World) -> Tensor:
-    """The values of all ranks end to end, in the order of the ranks."""
-    own = np.concatenate(arrays) if arrays else np.empty(0, dtype=np.float32)
-    parts = world.gather(own.tolist()) if world.size > 1 else [own]
-    return torch.from_numpy(np.concatenate([np.asarray(part, dtype=np.float32) for part in parts]))
+def gathered(own_N: Tensor, world: World) -> Tensor:
+    """The values of all ranks end to end, in the order of the ranks, float32."""
+    if world.size == 1:
+        return own_N
+    return torch.cat([torch.tensor(part, dtype=torch.float32) for part in world.gather(own_N.tolist())])

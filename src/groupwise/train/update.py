@@ -1,12 +1,10 @@
 """The optimizer steps on the groups of one training step."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
@@ -16,11 +14,12 @@ from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals, group_token_totals
+from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
+from groupwise.objective.segments import segment_sum
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.micro_batch import MicroBatch, TrainGroup, TrainSequence, count_step, cut, to_micro_batch
 from groupwise.train.ranks import World
-from groupwise.train.streams import with_reference_logps, with_selection, with_trainer_logps
+from groupwise.train.step_batch import StepBatch, count_step, micro_batches
+from groupwise.train.streams import with_old_logps, with_ref_logps, with_selection
 
 
 @dataclass(frozen=True)
@@ -43,90 +42,79 @@ def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool
     return config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
 
 
-def with_gradient(groups: Sequence[TrainGroup], config: TrainConfig, entropy_coefficient: float) -> list[TrainGroup]:
-    """The sequences that can move the weights; the others count in the denominators and are not forwarded."""
-    always = acts_without_signal(config, entropy_coefficient)
-
-    def moves(sequence: TrainSequence) -> bool:
-        return sequence.trained and (always or sequence.advantage != 0 or sequence.drift is not None)
-
-    kept = [replace(group, sequences=tuple(filter(moves, group.sequences))) for group in groups]
-    return [group for group in kept if group.sequences]
+def with_gradient(batch: StepBatch, config: TrainConfig, entropy_coefficient: float) -> StepBatch:
+    """The episodes that can move the weights; the others count in the denominators and are not forwarded."""
+    moves_E = batch.trained_E
+    if not acts_without_signal(config, entropy_coefficient) and batch.drift_N is None:
+        moves_E = moves_E & (segment_sum(batch.advantages_N.abs(), batch.lengths_E) != 0)
+    return batch.take(moves_E.nonzero().flatten().numpy())
 
 
-def minibatches(groups: Sequence[TrainGroup], config: TrainConfig, step: int) -> list[list[TrainGroup]]:
+def minibatches(batch: StepBatch, config: TrainConfig, step: int) -> list[StepBatch]:
     """The groups of each optimizer step: every epoch divides them anew, in an order from (seed, step, epoch)."""
-    parts: list[list[TrainGroup]] = []
+    groups = batch.groups()
+    parts: list[StepBatch] = []
     for epoch in range(config.batch.epochs_per_step):
         seed = derive_seed(config.run.seed, "minibatch", step, epoch)
         order = np.random.Generator(np.random.Philox(seed)).permutation(len(groups))
-        parts += [[groups[i] for i in part] for part in np.array_split(order, config.batch.minibatches_per_step)]
+        divided = np.array_split(order, config.batch.minibatches_per_step)
+        parts += [batch.take(np.concatenate([*(groups[g] for g in part), np.empty(0, np.int64)])) for part in divided]
     return parts
 
 
 def accumulate_gradient(
-    policy: Policy,
-    groups: Sequence[TrainGroup],
-    totals: StepTotals,
-    config: TrainConfig,
-    entropy_coefficient: float = 0.0,
+    policy: Policy, batch: StepBatch, totals: StepTotals, config: TrainConfig, entropy_coefficient: float = 0.0
 ) -> list[Updated]:
-    """Add the gradient of one optimizer step's loss on this rank's groups; the measurements of every part.
+    """Add the gradient of one optimizer step's loss on this rank's episodes; the measurements of every part.
 
     `totals` counts all ranks. Every token's weight is fixed by it, so that no division into micro-batches or ranks
     changes the sum.
     """
     objective = objective_of(config)
     scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
-    group_tokens = {id(s): tokens for g in groups for s, tokens in zip(g.sequences, _group_tokens(g), strict=True)}
+    moving = with_gradient(batch, config, entropy_coefficient)
     measured = []
-    for part in cut(with_gradient(groups, config, entropy_coefficient), config.batch.micro_batch_tokens):
-        micro = to_micro_batch(part, policy.device)
-        scores = score(policy, micro.packed, scoring, micro.kept)
-        if config.objective.old_logps == "trainer" and config.updates_per_step == 1:
-            micro = replace(micro, old_logps_N=scores.logps_N.detach())
-        tokens_B = torch.tensor([group_tokens[id(s)] for g in part for s in g.sequences], device=policy.device)
-        outputs = policy_loss(objective, loss_inputs(micro, scores, tokens_B, totals, config, entropy_coefficient))
+    for episodes in micro_batches(moving, config.batch.micro_batch_tokens):
+        micro = moving.take(episodes).to(policy.device)
+        scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+        inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
+        outputs = policy_loss(objective, inputs)
         outputs.loss.backward()
-        log_ratios = (scores.logps_N.detach() - micro.old_logps_N).cpu().numpy()
-        by_domain = domain_metrics(part, scores, micro) if config.domains else {}
+        log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
+        by_domain = domain_metrics(micro, scores) if config.domains else {}
         measured.append(Updated({**outputs.metrics, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
     return measured
 
 
 def loss_inputs(
-    micro: MicroBatch,
-    scores: Scores,
-    group_tokens_B: Tensor,
-    totals: StepTotals,
-    config: TrainConfig,
-    entropy_coefficient: float,
+    batch: StepBatch, scores: Scores, totals: StepTotals, config: TrainConfig, entropy_coefficient: float
 ) -> LossInputs:
     """The inputs of the loss for one micro-batch, each token with its weight."""
-    lengths_B = micro.packed.lengths_B
+    lengths_E = batch.lengths_E
     policy_reduction = config.objective.reduction
-    inputs = ReductionInputs(lengths_B, totals, config.sampling.max_new_tokens, group_tokens_B)
+    inputs = ReductionInputs(lengths_E, totals, config.sampling.max_new_tokens, batch.group_tokens_E)
     penalised, in_reward = config.uses_kl, config.kl.in_reward
     kl_reduction = config.kl.reduction.given(policy_reduction)
+    old_logps_N = scores.logps_N.detach() if batch.old_logps_N is None else batch.old_logps_N
     kl_cost_N = None
-    if penalised and in_reward and micro.ref_logps_N is not None:
-        to_go_N = kl_to_go(micro.old_logps_N, micro.ref_logps_N, lengths_B)
-        kl_cost_N = micro.kl_coefficient_B.repeat_interleave(lengths_B) * to_go_N
+    if penalised and in_reward and batch.ref_logps_N is not None:
+        to_go_N = kl_to_go(old_logps_N, batch.ref_logps_N, lengths_E)
+        kl_cost_N = batch.kl_coefficient_E.repeat_interleave(lengths_E) * to_go_N
     return LossInputs(
         new_logps_N=scores.logps_N,
-        old_logps_N=micro.old_logps_N,
-        lengths_E=lengths_B,
-        advantages_N=micro.advantages_B.repeat_interleave(lengths_B),
-        weights_N=policy_reduction.token_weights(inputs, micro.trained_B),
+        old_logps_N=old_logps_N,
+        lengths_E=lengths_E,
+        advantages_N=batch.advantages_N,
+        weights_N=policy_reduction.token_weights(inputs, batch.trained_E),
         entropy_N=scores.entropies_N,
-        ref_logps_N=micro.ref_logps_N,
-        sampler_logps_N=micro.sampler_logps_N,
+        ref_logps_N=batch.ref_logps_N,
+        sampler_logps_N=batch.sampler_logps_N,
         kl_cost_N=kl_cost_N,
-        policy_mask_N=micro.policy_mask_N,
-        kl_coefficient_E=micro.kl_coefficient_B if penalised and not in_reward else None,
-        kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, micro.trained_B),
+        policy_mask_N=batch.policy_mask_N,
+        kl_coefficient_E=batch.kl_coefficient_E if penalised and not in_reward else None,
+        kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, batch.trained_E),
         entropy_coefficient=entropy_coefficient,
-        drift_coefficient_N=micro.drift_N,
+        drift_coefficient_N=batch.drift_N,
     )
 
 
@@ -158,7 +146,7 @@ def update(
     policy: Policy,
     reference: Policy | None,
     optimizer: torch.optim.Optimizer,
-    groups: Sequence[TrainGroup],
+    batch: StepBatch,
     step: int,
     config: TrainConfig,
     world: World,
@@ -170,23 +158,20 @@ def update(
     minibatch without any gradient on any rank is no optimizer step: momentum and weight decay would move the weights
     without a reason in the data.
     """
-    selects = config.selects_tokens
-    rescored = config.objective.old_logps == "trainer" and config.updates_per_step > 1
-    if rescored or selects:
-        groups = with_trainer_logps(policy, groups, scoring_of(config), config.batch.micro_batch_tokens, rescored)
+    batch = with_old_logps(policy, batch, config)
     if reference is not None:
-        groups = with_reference_logps(reference, groups, scoring_of(config), config.batch.micro_batch_tokens)
+        batch = with_ref_logps(reference, batch, config)
     measured: list[dict[str, Metric]] = []
     log_ratios: list[NDArray[np.float32]] = []
     updates = 0
-    for index, minibatch in enumerate(minibatches(groups, config, step)):
+    for index, minibatch in enumerate(minibatches(batch, config, step)):
         totals = count_step(minibatch, world)
         if totals.tokens == 0:
             continue
-        if selects:
+        if config.selects_tokens:
             seed = derive_seed(config.run.seed, "covariance", step, index)
             minibatch = with_selection(minibatch, config.entropy, seed, world)
-        if world.sum([float(len(with_gradient(minibatch, config, entropy_coefficient)))]) == [0.0]:
+        if world.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
             continue
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
@@ -198,15 +183,7 @@ def update(
     return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios)
 
 
-def _group_tokens(group: TrainGroup) -> list[int]:
-    """Trained tokens of the group, once for each of its sequences."""
-    lengths_G = torch.tensor([len(sequence.ids) for sequence in group.sequences], dtype=torch.int64)
-    trained_G = torch.tensor([sequence.trained for sequence in group.sequences])
-    total = group_token_totals(lengths_G, torch.zeros_like(lengths_G), 1, trained_G)
-    return [int(total)] * len(group.sequences)
-
-
-def _gap_and_entropy(scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
+def _gap_and_entropy(scores: Scores, micro: StepBatch) -> dict[str, Metric]:
     """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
     gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
     return {
@@ -216,20 +193,20 @@ def _gap_and_entropy(scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
     }
 
 
-def domain_metrics(groups: Sequence[TrainGroup], scores: Scores, micro: MicroBatch) -> dict[str, Metric]:
+def domain_metrics(batch: StepBatch, scores: Scores) -> dict[str, Metric]:
     """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token.
 
     The reference scores only what has a KL coefficient, so that a domain without one has no KL here.
     """
-    names = [group.domain for group in groups for _ in group.sequences]
-    penalised = {group.domain for group in groups if group.kl_coefficient > 0}
+    domain_E = [batch.domain_P[p] for p in batch.group_E.tolist()]
+    penalised = {domain for domain, beta in zip(domain_E, batch.kl_coefficient_E.tolist(), strict=True) if beta > 0}
     metrics: dict[str, Metric] = {}
-    for domain in sorted(set(names)):
-        own_B = micro.trained_B & torch.tensor([name == domain for name in names], device=micro.trained_B.device)
-        measure = TokenMeasure(own_B.repeat_interleave(micro.packed.lengths_B))
+    for domain in sorted(set(domain_E)):
+        own_E = torch.tensor([name == domain for name in domain_E], device=batch.trained_E.device)
+        measure = TokenMeasure((batch.trained_E & own_E).repeat_interleave(batch.lengths_E))
         values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
-        if micro.ref_logps_N is not None and domain in penalised:
-            values |= reference_metrics(measure, scores.logps_N, micro.ref_logps_N)
+        if batch.ref_logps_N is not None and domain in penalised:
+            values |= reference_metrics(measure, scores.logps_N, batch.ref_logps_N)
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
     return metrics
 

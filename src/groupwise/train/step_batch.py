@@ -1,0 +1,200 @@
+"""The one record of a training step: flat arrays over its sampled tokens, built once and sliced from there on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupwise.completion import KeptSets
+from groupwise.config import TrainConfig
+from groupwise.grading.graded_group import GradedGroup
+from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
+from groupwise.model.score import SamplingMask
+from groupwise.objective.reductions.reduction import StepTotals, group_token_totals
+from groupwise.train.ranks import World
+
+Episodes = NDArray[np.int64]
+"""Indices of episodes of a StepBatch, in the order in which they are taken."""
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """The episodes of this rank's groups.
+
+    An episode is a prompt and what followed it. Its sampled tokens lie on N, episode after episode. Whatever stands
+    between them, such as a tool's answer or the next question, is context: the model reads it, and no ratio, KL,
+    entropy or engine gap sees it. Groups, baselines and sequence reductions count episodes, however many turns they
+    have.
+
+    Attributes:
+        prompt_ids_P: the prompt of each group. domain_P: its domain.
+        group_E: int64, the group of each episode; episodes of a group follow one another.
+        token_ids_E: what follows the prompt, sampled tokens and context; it ends with a sampled token.
+        sampled_E: bool for each of these tokens; None where all of them were sampled.
+        kept_E: the sets that were sampled from; None if they were not recorded.
+        lengths_E: int64, sampled tokens. group_tokens_E: int64, trained tokens of the episode's group.
+        trained_E: bool, False leaves an episode out of numerator and denominator both.
+        kl_coefficient_E: of its domain.
+        turn_N: int64, which sampled span of its episode a token belongs to.
+        advantages_N: compared within the group, the same for all tokens of an episode so far.
+        sampler_logps_N: as the engine recorded them. old_logps_N: under the policy that sampled, as the loss compares
+            with them; None for those of the same pass, see `streams.with_old_logps`.
+        ref_logps_N: under the reference. old_entropies_N: of the policy that sampled, in nats.
+        policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
+    """
+
+    prompt_ids_P: tuple[Ids, ...]
+    domain_P: tuple[str, ...]
+    group_E: Tensor
+    token_ids_E: tuple[Ids, ...]
+    sampled_E: tuple[NDArray[np.bool_], ...] | None
+    kept_E: tuple[KeptSets, ...] | None
+    lengths_E: Tensor
+    group_tokens_E: Tensor
+    trained_E: Tensor
+    kl_coefficient_E: Tensor
+    turn_N: Tensor
+    advantages_N: Tensor
+    sampler_logps_N: Tensor
+    old_logps_N: Tensor | None
+    ref_logps_N: Tensor | None = None
+    old_entropies_N: Tensor | None = None
+    policy_mask_N: Tensor | None = None
+    drift_N: Tensor | None = None
+
+    @property
+    def behaviour_logps_N(self) -> Tensor:
+        """Log-probabilities under the policy that sampled, before any pass of the trainer if there is none yet."""
+        return self.sampler_logps_N if self.old_logps_N is None else self.old_logps_N
+
+    def groups(self) -> list[Episodes]:
+        """The episodes of each group that has any, in order."""
+        group_E = self.group_E.tolist()
+        return [np.array(list(run)) for _, run in groupby(range(len(group_E)), key=group_E.__getitem__)]
+
+    def tokens_of(self, episodes: Episodes) -> Tensor:
+        """Where the sampled tokens of these episodes lie on N."""
+        ends = np.cumsum(self.lengths_E.numpy())
+        starts = ends - self.lengths_E.numpy()
+        spans = [np.arange(starts[e], ends[e]) for e in episodes]
+        return torch.from_numpy(np.concatenate(spans) if spans else np.empty(0, np.int64))
+
+    def take(self, episodes: Episodes) -> StepBatch:
+        """These episodes in this order; groups keep their numbers."""
+        order_E, tokens_N = torch.from_numpy(np.asarray(episodes, np.int64)), self.tokens_of(episodes)
+
+        def taken(name: str, value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return value[tokens_N if name.endswith("_N") else order_E]
+            return tuple(value[e] for e in episodes) if name.endswith("_E") and value is not None else value
+
+        return replace(self, **{field.name: taken(field.name, getattr(self, field.name)) for field in fields(self)})
+
+    def to(self, device: torch.device) -> StepBatch:
+        """Its tensors on a device."""
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
+        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
+
+    def packed(self) -> PackedBatch:
+        """One row of tokens with each prompt once, the sampled tokens in the order of N."""
+        made = []
+        for episodes in self.groups():
+            tokens = tuple(self.token_ids_E[e] for e in episodes)
+            sampled = None if self.sampled_E is None else tuple(self.sampled_E[e] for e in episodes)
+            made.append(SequenceGroup(self.prompt_ids_P[int(self.group_E[episodes[0]])], tokens, sampled))
+        return pack(made, self.lengths_E.device)
+
+    def sampling_mask(self) -> SamplingMask | None:
+        """The sets that the tokens were sampled from."""
+        if self.kept_E is None:
+            return None
+        ids, counts_N = (np.concatenate(part) for part in zip(*((k.ids, k.counts_T) for k in self.kept_E), strict=True))
+        device = self.lengths_E.device
+        return SamplingMask(torch.from_numpy(ids).to(device).long(), torch.from_numpy(counts_N).to(device).long())
+
+
+def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64], config: TrainConfig) -> StepBatch:
+    """The episodes of graded groups: today one completion each. `advantages_PG` as of `advantages_of`."""
+    pairs = [(p, group, completion) for p, group in enumerate(groups) for completion in group.completions]
+    truncated_E = [completion.finish_reason == "length" for _, _, completion in pairs]
+    dropped_E = [bool(dropped) for group in groups for dropped in group.dropped_G]
+    mask_truncated = config.objective.mask_truncated
+    lengths_E = torch.tensor([len(completion.ids) for _, _, completion in pairs], dtype=torch.int64)
+    group_E = torch.tensor([p for p, _, _ in pairs], dtype=torch.int64)
+    trained = [not (d or (mask_truncated and t)) for d, t in zip(dropped_E, truncated_E, strict=True)]
+    trained_E = torch.tensor(trained, dtype=torch.bool)
+    advantages_E = torch.from_numpy(np.concatenate([*advantages_PG, np.empty(0)])).float()
+    kept = tuple(completion.kept for _, _, completion in pairs if completion.kept is not None)
+    logps_N = torch.from_numpy(np.concatenate([*(c.logps for _, _, c in pairs), np.empty(0, np.float32)]))
+    coefficients_P = [config.kl_coefficient_of(group.problem.domain) for group in groups]
+    return StepBatch(
+        prompt_ids_P=tuple(group.prompt.ids for group in groups),
+        domain_P=tuple(group.problem.domain for group in groups),
+        group_E=group_E,
+        token_ids_E=tuple(completion.ids for _, _, completion in pairs),
+        sampled_E=None,
+        kept_E=kept or None,
+        lengths_E=lengths_E,
+        group_tokens_E=group_token_totals(lengths_E, group_E, len(groups), trained_E)[group_E],
+        trained_E=trained_E,
+        kl_coefficient_E=torch.tensor([coefficients_P[p] for p, _, _ in pairs], dtype=torch.float32),
+        turn_N=torch.zeros(len(logps_N), dtype=torch.int64),
+        advantages_N=advantages_E.repeat_interleave(lengths_E),
+        sampler_logps_N=logps_N,
+        old_logps_N=logps_N,
+    )
+
+
+def count_step(batch: StepBatch, world: World) -> StepTotals:
+    """Trained episodes, their tokens, and groups that have any, over all ranks."""
+    trained_E = batch.trained_E
+    groups = len(batch.group_E[trained_E].unique())
+    own = [float(trained_E.sum()), float(batch.lengths_E[trained_E].sum()), float(groups)]
+    episodes, tokens, with_tokens = world.sum(own)
+    return StepTotals(sequences=int(episodes), tokens=int(tokens), groups=int(with_tokens))
+
+
+def micro_batches(batch: StepBatch, micro_batch_tokens: int) -> list[Episodes]:
+    """Divide episodes into lists that pack into at most `micro_batch_tokens` tokens besides their longest prompt.
+
+    That prompt does not count, so that a group with a long one is not divided into many that each repeat it. Groups of
+    similar length come together, since a padded block inside of the attention is as wide as its longest completion,
+    the longest first, so that later ones fit into the memory that these leave. A group whose completions are too large
+    is divided; an episode that is too large by itself stands alone.
+    """
+    sizes = [len(ids) for ids in batch.token_ids_E]
+    ordered = sorted(batch.groups(), key=lambda episodes: -max(sizes[e] for e in episodes))
+    parts = [part for episodes in ordered for part in _divided(episodes.tolist(), sizes, micro_batch_tokens)]
+    made: list[list[int]] = []
+    tokens = longest = 0
+    for part in parts:
+        prompt = len(batch.prompt_ids_P[int(batch.group_E[part[0]])])
+        size = packed_tokens(prompt, [sizes[e] for e in part])
+        if not made or tokens + size - max(longest, prompt) > micro_batch_tokens:
+            made.append([])
+            tokens = longest = 0
+        made[-1] += part
+        tokens, longest = tokens + size, max(longest, prompt)
+    return [np.array(part) for part in made]
+
+
+def _divided(episodes: list[int], sizes: list[int], micro_batch_tokens: int) -> list[list[int]]:
+    """The episodes of one group in parts that fit, the short ones first; whole and in order if they fit together."""
+    if packed_tokens(0, [sizes[e] for e in episodes]) <= micro_batch_tokens:
+        return [episodes]
+    parts: list[list[int]] = []
+    room = 0
+    for episode in sorted(episodes, key=sizes.__getitem__):
+        if not parts or sizes[episode] - 1 > room:
+            parts.append([])
+            room = micro_batch_tokens
+        parts[-1].append(episode)
+        room -= sizes[episode] - 1
+    return parts
