@@ -31,7 +31,7 @@ import atheris
 from latex_grammar import changed, expression
 
 with atheris.instrument_imports(include=["groupwise.grading.math"]):
-    from groupwise.grading.math.grade import gold_fault, grade
+    from groupwise.grading.math.math_grader import gold_error, grade
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -41,7 +41,7 @@ from tests.grading.math.corpus import KINDS, all_cases
 
 TIMED = """
 import json, sys, time
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response
 text, truncated, opened, gold, mode = json.load(sys.stdin)
@@ -211,7 +211,7 @@ def run_one(findings: Findings, raw: bytes, most_milliseconds: float) -> None:
     if not balanced(answer):
         return
     itself = check(findings, boxed, answer, BOXED, most_milliseconds)
-    fault = gold_fault(answer, BOXED)
+    fault = gold_error(answer, BOXED)
     if itself is not None and itself.status != ("gold_bad" if fault else "correct"):
         findings.add("a reference that does not accept itself", boxed.text, answer, f"{itself.status} {fault!r}")
     if balanced(gold) and not is_one_sided(answer) and not is_one_sided(gold):

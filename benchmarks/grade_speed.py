@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
 
 BOXED = MathOptions(answer="boxed")

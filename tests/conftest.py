@@ -13,7 +13,7 @@ import torch
 
 from groupwise.errors import DataError
 from groupwise.grading.sandbox.open import open_sandbox
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupwise.config.compose import compose_to_explain
-from groupwise.data.files import RowFault, fingerprint, read_file, read_problems
+from groupwise.data.files import UnusableRow, fingerprint, read_file, read_problems
 from groupwise.data.preflight import lengths_of, listing, preflight, refuse, remarks_of
 from groupwise.data.splits import find_overlap, find_repeats, normalised
 from groupwise.errors import DataError
@@ -62,16 +62,16 @@ def test_broken_rows_are_faults_in_the_order_of_the_file(write: Write) -> None:
     path = write([{"question": "Q", "answer": "1"}, {"question": ""}, "{", {"question": "R", "answer": 2}, "[]"])
     file = read_file(path)
     assert [p.question for p in file.problems] == ["Q", "R"]
-    assert (file.rows, len(file.faults)) == (5, 3)
-    assert [f.source for f in file.faults] == [f"{path}:{n}" for n in (2, 3, 5)]
-    assert "no column 'answer'" in file.faults[0].reason
+    assert (file.rows, len(file.unusable)) == (5, 3)
+    assert [f.source for f in file.unusable] == [f"{path}:{n}" for n in (2, 3, 5)]
+    assert "no column 'answer'" in file.unusable[0].reason
     with pytest.raises(DataError, match="3 rows cannot be used"):
         read_problems(path)
 
 
 def test_the_shape_is_that_of_the_first_row_that_has_one(write: Write) -> None:
     file = read_file(write([{"text": "?"}, {"problem": "Q", "answer": "1"}]))
-    assert (file.shape, len(file.problems), len(file.faults)) == ("MATH (problem, answer)", 1, 1)
+    assert (file.shape, len(file.problems), len(file.unusable)) == ("MATH (problem, answer)", 1, 1)
 
 
 def test_every_row_is_kept_with_all_of_its_columns(write: Write) -> None:
@@ -83,7 +83,7 @@ def test_a_row_nested_too_deeply_is_a_fault_of_its_own(write: Write) -> None:
     deep = '{"question": "Q", "answer": "1", "more": ' + "[" * 900 + "]" * 900 + "}"
     file = read_file(write([deep, {"question": "R", "answer": "1"}]))
     assert [p.question for p in file.problems][-1] == "R"
-    assert len(file.problems) + len(file.faults) == 2
+    assert len(file.problems) + len(file.unusable) == 2
 
 
 # Programs
@@ -107,18 +107,18 @@ def test_answers_and_programs_in_one_file(write: Write) -> None:
         ("3", "math", True),
         ("", "python", False),
     ]
-    assert [f.source for f in file.faults] == [f"{path}:3"]
+    assert [f.source for f in file.unusable] == [f"{path}:3"]
 
 
 def test_without_answers_every_other_row_is_a_fault(write: Write) -> None:
     file = read_file(write([{"other": 1}, HUMAN_EVAL]))
     assert len(file.problems) == 1
-    assert "neither an answer nor tests; found other" in file.faults[0].reason
+    assert "neither an answer nor tests; found other" in file.unusable[0].reason
 
 
 def test_tests_that_cannot_be_read_are_a_fault(write: Write) -> None:
     file = read_file(write([{**HUMAN_EVAL, "test": "def check(candidate):\n    assert candidate("}, HUMAN_EVAL]))
-    assert len(file.faults) == len(file.problems) == 1
+    assert len(file.unusable) == len(file.problems) == 1
 
 
 def test_a_named_answer_column_is_preferred_to_tests(write: Write) -> None:
@@ -181,7 +181,7 @@ def test_every_row_is_a_problem_or_a_fault(rows: list[Any], tmp_path_factory: py
         file = read_file(path)
     except DataError:
         return
-    assert len(file.problems) + len(file.faults) == file.rows == len(rows)
+    assert len(file.problems) + len(file.unusable) == file.rows == len(rows)
     assert fingerprint(file.problems) == file.fingerprint
 
 
@@ -190,10 +190,10 @@ def test_every_row_is_a_problem_or_a_fault(rows: list[Any], tmp_path_factory: py
 
 def test_up_to_one_in_a_hundred_rows_may_be_unusable() -> None:
     good = [problem(f"q{i}") for i in range(99)]
-    report = preflight(good, [RowFault("f:1", "broken")], {}, "f")
+    report = preflight(good, [UnusableRow("f:1", "broken")], {}, "f")
     assert (report.rows, report.unusable_share, report.refused) == (100, 0.01, "")
     refuse(report)
-    worse = preflight(good[1:], [RowFault("f:1", "broken")], {}, "f")
+    worse = preflight(good[1:], [UnusableRow("f:1", "broken")], {}, "f")
     assert worse.unusable_share > 0.01
     with pytest.raises(DataError) as caught:
         refuse(worse)
@@ -210,8 +210,8 @@ def test_nothing_left_is_refused() -> None:
 
 def test_checks_are_made_in_their_order_and_each_row_counts_once() -> None:
     checks = {"prompt": lambda p: "long" * (p.answer == "2"), "answer": lambda p: "bad" * (p.answer != "1")}
-    report = preflight([problem("a"), problem("b", "2"), problem("c", "3")], [RowFault("r", "broken")], checks)
-    assert [(f.kind, f.source, f.reason) for f in report.faults] == [
+    report = preflight([problem("a"), problem("b", "2"), problem("c", "3")], [UnusableRow("r", "broken")], checks)
+    assert [(f.kind, f.source, f.reason) for f in report.unusable] == [
         ("row", "r", "broken"),
         ("prompt", "b", "long"),
         ("answer", "c", "bad"),
@@ -220,10 +220,10 @@ def test_checks_are_made_in_their_order_and_each_row_counts_once() -> None:
 
 
 def test_ten_faults_are_listed() -> None:
-    faults = preflight([], [RowFault(f"f:{i}", "x") for i in range(12)], {}).faults
-    assert listing(faults)[0] == "- f:0: x"
-    assert listing(faults)[-1] == "- and 2 more"
-    assert len(listing(faults)) == 11
+    rows = preflight([], [UnusableRow(f"f:{i}", "x") for i in range(12)], {}).unusable
+    assert listing(rows)[0] == "- f:0: x"
+    assert listing(rows)[-1] == "- and 2 more"
+    assert len(listing(rows)) == 11
 
 
 # Repeated questions
@@ -398,9 +398,9 @@ def test_solutions_are_run_in_the_sandbox(write: Write) -> None:
         check = run_check(str(path), ["demo"], run_solutions=True)
     except DataError as error:
         pytest.skip(str(error))
-    (fault,) = check.train.report.faults
-    assert (fault.kind, fault.source) == ("solution", f"{path}:2")
-    assert fault.reason.startswith("its own solution does not pass its tests (wrong: ")
+    (row,) = check.train.report.unusable
+    assert (row.kind, row.source) == ("solution", f"{path}:2")
+    assert row.reason.startswith("its own solution does not pass its tests (wrong: ")
 
 
 def test_a_whole_check(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -411,7 +411,7 @@ def test_a_whole_check(write: Write, capsys: pytest.CaptureFixture[str]) -> None
     held_out = write([{"question": "What is 3 + 1?", "answer": "4"}, {"question": "New?", "answer": "5"}], "e.jsonl")
     check = run_check(str(train), ["demo"], str(held_out))
     assert check.refused == ""
-    assert [(f.kind, f.source) for f in check.train.report.faults] == [("prompt", f"{train}:10")]
+    assert [(f.kind, f.source) for f in check.train.report.unusable] == [("prompt", f"{train}:10")]
     assert check.train.repeats.contradictory == ((f"{train}:7", f"{train}:8"),)
     assert check.overlap.exact == ((f"{held_out}:1", f"{train}:4", 1.0),)
     found = json.loads(json.dumps(to_json(check)))
@@ -463,7 +463,7 @@ def test_the_command(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
 
 @needs_shared
 @pytest.mark.parametrize(
-    ("name", "usable", "faults", "domain"),
+    ("name", "usable", "unusable", "domain"),
     [
         ("gsm8k/test.jsonl", 1319, 0, "math"),
         ("math/math500_test.json", 500, 0, "math"),
@@ -471,9 +471,9 @@ def test_the_command(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
         ("code/mbpp_sanitized.jsonl", 426, 1, "code"),
     ],
 )
-def test_real_files(name: str, usable: int, faults: int, domain: str) -> None:
+def test_real_files(name: str, usable: int, unusable: int, domain: str) -> None:
     file = read_file(SHARED / "data" / name)
-    report = preflight(file.problems, file.faults, {"answer": answer_check(compose_to_explain(["demo"]))})
-    assert (len(report.problems), len(report.faults)) == (usable, faults), [f.reason for f in report.faults[:3]]
+    report = preflight(file.problems, file.unusable, {"answer": answer_check(compose_to_explain(["demo"]))})
+    assert (len(report.problems), len(report.unusable)) == (usable, unusable), [f.reason for f in report.unusable[:3]]
     assert report.refused == ""
     assert {p.domain for p in report.problems} == {domain}

@@ -11,7 +11,7 @@ from groupwise.config import TrainConfig
 from groupwise.errors import DataError
 from groupwise.grading.sandbox import open as opening
 from groupwise.grading.sandbox.backend import UnavailableError
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from tests.options.case import ByHand
 from tests.options.graded import code_task, component, graded, graded_case

@@ -25,13 +25,13 @@ def check_sandbox(
     """
     from rich.console import Console
 
-    from groupwise.grading.sandbox import report
+    from groupwise.grading.sandbox import attack_report
 
     console = Console()
-    battery = report.check(backend, attacks, None if as_json else console)
+    suite = attack_report.check(backend, attacks, None if as_json else console)
     if as_json:
-        print_json(report.as_data(battery))
+        print_json(attack_report.as_data(suite))
     else:
-        report.print_battery(battery, console)
-    if not battery.passed:
+        attack_report.print_suite(suite, console)
+    if not suite.passed:
         raise typer.Exit(1)

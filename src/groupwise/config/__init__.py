@@ -23,7 +23,7 @@ from groupwise.config.merge import differences, merged
 from groupwise.config.objective import AdvantageOptions, EntropyOptions, ObjectiveOptions
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
 from groupwise.grading.reward_options import RewardOptions
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.objective.corrections import CorrectionOption
 from groupwise.objective.corrections.correction import NoCorrection
 from groupwise.objective.entropy.covariance import NoCovariance

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from groupwise.data.fields import RowError, answer_problem, code_problem
 from groupwise.data.programs.code_rows import code_tests_of
@@ -14,15 +14,17 @@ from groupwise.data.shapes import Columns, check_named, get, recognise
 from groupwise.errors import DataError
 from groupwise.problem import CodeTests, Problem
 
-LISTED_FAULTS = 10
+LISTED_ROWS = 10
 PROGRAMS = "programs with tests"
 
 
-class RowFault(NamedTuple):
-    """A row that cannot be used: where it stands, as `file:line`, and why."""
+@dataclass(frozen=True, slots=True)
+class UnusableRow:
+    """A row that cannot be used: where it is, as `file:line`, why, and what of it: `row`, `answer`, `prompt`."""
 
     source: str
     reason: str
+    kind: str = "row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class ProblemFile:
     shape: str
     fingerprint: str
     rows: int = 0
-    faults: tuple[RowFault, ...] = ()
+    unusable: tuple[UnusableRow, ...] = ()
 
 
 def read_problems(
@@ -45,8 +47,8 @@ def read_problems(
 ) -> ProblemFile:
     """As `read_file`, but rows that cannot be used raise DataError, listed together."""
     file = read_file(path, problem_column, answer_column, domain_column)
-    if file.faults:
-        raise DataError(unusable_rows(file.path, file.faults))
+    if file.unusable:
+        raise DataError(unusable_rows(file.path, file.unusable))
     return file
 
 
@@ -65,9 +67,9 @@ def read_file(
     rows = read_rows(path)
     if not rows:
         raise DataError(f"{path}: the file is empty; expected one problem in each row")
-    faults = {row.number: row.error for row in rows if row.error}
-    if len(faults) == len(rows):
-        raise DataError(unusable_rows(str(path), [RowFault(f"{path}:{n}", reason) for n, reason in faults.items()]))
+    reasons = {row.number: row.error for row in rows if row.error}
+    if len(reasons) == len(rows):
+        raise DataError(unusable_rows(str(path), [UnusableRow(f"{path}:{n}", reason) for n, reason in reasons.items()]))
     readable = [row for row in rows if not row.error]
     check_named(path, readable, problem_column, answer_column, domain_column)
     tests: dict[int, CodeTests] = {}
@@ -76,7 +78,7 @@ def read_file(
         try:
             found = None if _is_answered(row, answer_column) else code_tests_of(row.columns)
         except (ValueError, RecursionError) as error:
-            faults[row.number] = str(error)
+            reasons[row.number] = str(error)
             continue
         if found is None:
             answers.append(row)
@@ -93,7 +95,7 @@ def read_file(
                 raise
     problems: list[Problem] = []
     rows_by_id: dict[str, int] = {}
-    for row in (row for row in rows if row.number not in faults):
+    for row in (row for row in rows if row.number not in reasons):
         try:
             if row.number in tests:
                 problem = code_problem(row, tests[row.number], problem_column, domain_column, path)
@@ -105,7 +107,7 @@ def read_file(
             if problem.id in rows_by_id:
                 raise RowError(f"the id {shorten(problem.id)} is also that of row {rows_by_id[problem.id]}")
         except RowError as error:
-            faults[row.number] = str(error)
+            reasons[row.number] = str(error)
         else:
             rows_by_id[problem.id] = row.number
             problems.append(problem)
@@ -115,7 +117,7 @@ def read_file(
         shape=", ".join(shapes),
         fingerprint=fingerprint(problems),
         rows=len(rows),
-        faults=tuple(RowFault(f"{path}:{number}", faults[number]) for number in sorted(faults)),
+        unusable=tuple(UnusableRow(f"{path}:{number}", reasons[number]) for number in sorted(reasons)),
     )
 
 
@@ -128,11 +130,11 @@ def fingerprint(problems: Iterable[Problem]) -> str:
     return digest.hexdigest()
 
 
-def unusable_rows(path: str, faults: Sequence[RowFault]) -> str:
+def unusable_rows(path: str, rows: Sequence[UnusableRow]) -> str:
     """The rows that cannot be used, counted, the first ones listed."""
-    count = "1 row cannot be used" if len(faults) == 1 else f"{len(faults)} rows cannot be used"
-    first = f"; the first {LISTED_FAULTS}" if len(faults) > LISTED_FAULTS else ""
-    return f"{path}: {count}{first}:\n" + "\n".join(f"- {f.source}: {f.reason}" for f in faults[:LISTED_FAULTS])
+    count = "1 row cannot be used" if len(rows) == 1 else f"{len(rows)} rows cannot be used"
+    first = f"; the first {LISTED_ROWS}" if len(rows) > LISTED_ROWS else ""
+    return f"{path}: {count}{first}:\n" + "\n".join(f"- {row.source}: {row.reason}" for row in rows[:LISTED_ROWS])
 
 
 def _is_answered(row: Row, answer_column: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupwise.data.files import LISTED_FAULTS, ProblemFile, RowFault
+from groupwise.data.files import LISTED_ROWS, ProblemFile, UnusableRow
 from groupwise.data.shapes import DOMAIN_COLUMNS, get
 from groupwise.errors import DataError
 from groupwise.problem import Problem
@@ -26,15 +26,6 @@ ProblemCheck = Callable[[Problem], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A row that cannot be used. kind: what of it, as in `row`, `answer`, `prompt`; source: `file:line`."""
-
-    kind: str
-    source: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The usable problems of some files, and the rows that are unusable.
 
@@ -44,12 +35,12 @@ class Report:
     path: str
     rows: int
     problems: tuple[Problem, ...]
-    faults: tuple[Fault, ...]
+    unusable: tuple[UnusableRow, ...]
 
     @property
     def unusable_share(self) -> float:
         """The share of rows that are unusable, 0 to 1."""
-        return len(self.faults) / self.rows if self.rows else 0.0
+        return len(self.unusable) / self.rows if self.rows else 0.0
 
     @property
     def refused(self) -> str:
@@ -57,9 +48,9 @@ class Report:
         if not self.problems:
             return f"{self.path}: none of {self.rows} rows can be used"
         if self.unusable_share > MOST_UNUSABLE:
-            shorter = any(fault.kind == "prompt" for fault in self.faults)
+            shorter = any(row.kind == "prompt" for row in self.unusable)
             return (
-                f"{self.path}: {len(self.faults)} of {self.rows} rows ({100 * self.unusable_share:.1f} %) cannot be "
+                f"{self.path}: {len(self.unusable)} of {self.rows} rows ({100 * self.unusable_share:.1f} %) cannot be "
                 f"used, and more than {100 * MOST_UNUSABLE:g} % are refused; fix or remove them"
                 + (", or lower sampling.max_new_tokens" if shorter else "")
             )
@@ -68,23 +59,23 @@ class Report:
 
 def preflight(
     problems: Sequence[Problem],
-    faults: Iterable[RowFault],
+    unusable: Iterable[UnusableRow],
     checks: Mapping[str, ProblemCheck],
     path: str = "the problems",
 ) -> Report:
     """Sort the problems of a file from those that some check refuses.
 
-    problems, faults: those of a file as `files.read_file` gives them. checks: by the kind of fault that each one finds,
+    problems, unusable: those of a file as `files.read_file` gives them. checks: by the kind of what each one refuses,
     asked in their order until one refuses.
     """
-    found = [Fault("row", fault.source, fault.reason) for fault in faults]
+    found = list(unusable)
     usable: list[Problem] = []
     unread = len(found)
     for problem in problems:
         for kind, check in checks.items():
             reason = check(problem)
             if reason:
-                found.append(Fault(kind, problem.source or problem.id, reason))
+                found.append(UnusableRow(problem.source or problem.id, reason, kind))
                 break
         else:
             usable.append(problem)
@@ -94,13 +85,13 @@ def preflight(
 def refuse(report: Report) -> None:
     """Raises DataError where more than 1 % of the rows are unusable or nothing is left, with the first rows."""
     if report.refused:
-        raise DataError("\n".join([report.refused + ":", *listing(report.faults)]))
+        raise DataError("\n".join([report.refused + ":", *listing(report.unusable)]))
 
 
-def listing(faults: Sequence[Fault], longest: int = LISTED_FAULTS) -> list[str]:
-    """The first faults as lines for people, and how many more there are."""
-    lines = [f"- {fault.source}: {fault.reason}" for fault in faults[:longest]]
-    return lines + ([f"- and {len(faults) - longest} more"] if len(faults) > longest else [])
+def listing(rows: Sequence[UnusableRow], longest: int = LISTED_ROWS) -> list[str]:
+    """The first rows as lines for people, and how many more there are."""
+    lines = [f"- {row.source}: {row.reason}" for row in rows[:longest]]
+    return lines + ([f"- and {len(rows) - longest} more"] if len(rows) > longest else [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,13 @@ def usable_files(
     """
     usable, remarks = {}, []
     for name, file in files.items():
-        report = preflight(file.problems, file.faults, checks, name)
+        report = preflight(file.problems, file.unusable, checks, name)
         refuse(report)
         usable[name] = file
-        if report.faults:
+        if report.unusable:
             problems = list(report.problems)
             usable[name] = replace(file, problems=problems, fingerprint=fingerprint(problems))
-            remarks += [f"{name}: left out {len(report.faults)} of {report.rows} rows:", *listing(report.faults)]
+            remarks += [f"{name}: left out {len(report.unusable)} of {report.rows} rows:", *listing(report.unusable)]
     return usable, remarks
 
 

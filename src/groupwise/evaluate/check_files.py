@@ -20,7 +20,7 @@ from groupwise.data.sources import is_file
 from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
 from groupwise.errors import DataError, UsageError
 from groupwise.grading.code.code_grader import grade_code
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import AnswerMode
 from groupwise.grading.records import Response
 from groupwise.grading.sandbox.open import open_sandbox
@@ -110,7 +110,7 @@ def answer_check(config: TrainConfig) -> ProblemCheck:
             return "the problem has no tests, and rewards.correctness.grader=code grades by tests alone"
         if not is_graded_here(problem, config) or _by_tests(problem, options.grader):
             return ""
-        fault = gold_fault(problem.answer, options.math)
+        fault = gold_error(problem.answer, options.math)
         if fault:
             return fault
         verdict = grade(written_answer(problem.answer, options.math.answer), problem.answer, options.math)
@@ -193,7 +193,7 @@ def _check_file(
     checks: dict[str, ProblemCheck] = {"prompt": prompts, "answer": answer_check(config)}
     if sandbox is not None:
         checks["solution"] = solution_check(sandbox, config)
-    report = preflight(file.problems, file.faults, checks, path)
+    report = preflight(file.problems, file.unusable, checks, path)
     return FileCheck(
         report=report,
         shape=file.shape,

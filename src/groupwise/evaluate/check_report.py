@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from groupwise.data.preflight import Fault, domain_counts, listing
+from groupwise.data.files import UnusableRow
+from groupwise.data.preflight import domain_counts, listing
 from groupwise.data.splits import Shared
 from groupwise.evaluate.check_files import Check, FileCheck
 
@@ -61,9 +62,9 @@ def _file_as_json(file: FileCheck) -> dict[str, Any]:
         "path": report.path,
         "rows": report.rows,
         "usable": len(report.problems),
-        "unusable": len(report.faults),
+        "unusable": len(report.unusable),
         "unusable_share": report.unusable_share,
-        "faults": [asdict(fault) for fault in report.faults],
+        "unusable_rows": [asdict(row) for row in report.unusable],
         "shape": file.shape,
         "domains": domain_counts(report.problems),
         "prompt_tokens": None if file.lengths is None else asdict(file.lengths),
@@ -76,7 +77,7 @@ def _file_as_json(file: FileCheck) -> dict[str, Any]:
 def _numbers(file: FileCheck, check: Check) -> list[tuple[str, str]]:
     """The rows of the table for one file; the same ones for every file."""
     report, lengths, repeats, remarks = file.report, file.lengths, file.repeats, file.remarks
-    kinds = [fault.kind for fault in report.faults]
+    kinds = [row.kind for row in report.unusable]
     spread = "none"
     if lengths is not None:
         spread = f"{lengths.shortest} / {lengths.median} / {lengths.p95} / {lengths.longest}"
@@ -84,7 +85,7 @@ def _numbers(file: FileCheck, check: Check) -> list[tuple[str, str]]:
         (ROWS, f"{report.rows:,}"),
         (COLUMNS, file.shape or "none"),
         (DOMAINS, ", ".join(f"{name} {count:,}" for name, count in domain_counts(report.problems).items()) or "none"),
-        (UNUSABLE, f"{len(report.faults):,} ({100 * report.unusable_share:.2f} %)"),
+        (UNUSABLE, f"{len(report.unusable):,} ({100 * report.unusable_share:.2f} %)"),
         ("  cannot be read", f"{kinds.count('row'):,}"),
         ("  answer unusable", f"{kinds.count('answer') + kinds.count('solution'):,}"),
         (f"  prompt over {check.context_tokens:,} - {check.max_new_tokens:,} tokens", f"{kinds.count('prompt'):,}"),
@@ -101,10 +102,10 @@ def _numbers(file: FileCheck, check: Check) -> list[tuple[str, str]]:
 
 def _details(check: Check, files: Sequence[FileCheck]) -> list[tuple[str, list[str]]]:
     details: list[tuple[str, list[str]]] = []
-    faults = [fault for file in files for fault in file.report.faults]
-    if faults:
+    unusable = [row for file in files for row in file.report.unusable]
+    if unusable:
         details.append(
-            ("rows that cannot be used:", listing([Fault(f.kind, f.source, _short(f.reason)) for f in faults]))
+            ("rows that cannot be used:", listing([UnusableRow(row.source, _short(row.reason)) for row in unusable]))
         )
     for title, groups in (
         ("the same question with different answers:", [g for file in files for g in file.repeats.contradictory]),

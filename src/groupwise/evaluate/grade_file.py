@@ -15,7 +15,7 @@ from groupwise.config.schema import Path as KeyPath
 from groupwise.config.yaml_document import YamlError, quoted_text, read_value
 from groupwise.data.rows import Row, kind_of, read_rows, shorten
 from groupwise.errors import UsageError
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response, Verdict
 

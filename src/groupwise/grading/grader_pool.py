@@ -14,10 +14,10 @@ from groupwise.errors import DataError
 from groupwise.grading.as_written import grade_literal
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions, Correctness
-from groupwise.grading.functions.functions import FunctionScore, RewardFunction
+from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
 from groupwise.grading.math.extract import extract
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.math_verify import SecondGrader
 from groupwise.grading.records import Response, Score, Verdict

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from groupwise.grading.sandbox.runs import Call, CallResult, CallRun, Limits, Outcome
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Call, CallResult, CallRun, Limits, Outcome
 
 Answer = Callable[[str], Outcome]
 EXITED = Outcome("exited", exit_code=0)

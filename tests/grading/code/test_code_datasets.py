@@ -13,8 +13,8 @@ from groupwise.data.programs.code_rows import code_tests_of, stub_of
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Limits
 from groupwise.problem import CodeTests
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "code"

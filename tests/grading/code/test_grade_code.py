@@ -9,7 +9,7 @@ import pytest
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
-from groupwise.grading.sandbox.types import Call, CallResult, Outcome
+from groupwise.grading.sandbox.runs import Call, CallResult, Outcome
 from groupwise.problem import CallTest, CodeTests, StdinTest
 from tests.grading.code.sandboxes import EXITED, FakeSandbox, printed, returned
 

@@ -5,8 +5,8 @@ import pytest
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Limits
 from groupwise.problem import CallTest, CodeTests, StdinTest
 
 CALLS = CodeTests(calls=tuple(CallTest((n,), 2 * n) for n in (3, 21, 50)), entry_point="double")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupwise.grading.code.language.interpreter import Interpreter, parse_tests
-from groupwise.grading.code.language.literal import literal_fault, literal_source
-from groupwise.grading.code.language.names import FAULTS
+from groupwise.grading.code.language.literals import literal_error, literal_source
+from groupwise.grading.code.language.names import ERRORS
 from groupwise.grading.code.language.operations import UnsupportedError
 
 
@@ -126,7 +126,7 @@ def test_refused(source: str) -> None:
     try:
         value = value_of(source)
         assert type(value).__name__ in ("Function", "Method"), value
-    except FAULTS:
+    except ERRORS:
         pass
     assert time.process_time() - started < 3
 
@@ -137,7 +137,7 @@ def test_endless_work_stops() -> None:
         "def g(n):\n    return g(n + 1)\ng(0)",
         "x = [1]\nfor _ in range(99):\n    x = x + x",
     ):
-        with pytest.raises(FAULTS):
+        with pytest.raises(ERRORS):
             Interpreter().execute(parse_tests(source).body, {})
 
 
@@ -147,7 +147,7 @@ def test_what_is_not_python(source: str) -> None:
         tree = parse_tests(source)
     except UnsupportedError:
         return
-    with pytest.raises(FAULTS):
+    with pytest.raises(ERRORS):
         Interpreter().execute(tree.body, {})
 
 
@@ -172,14 +172,14 @@ LITERALS = st.recursive(
 
 @given(LITERALS)
 def test_the_source_of_a_literal_gives_it_back(value: Any) -> None:
-    assert not literal_fault(value)
+    assert not literal_error(value)
     back = value_of(literal_source(value))
     assert (type(back), back) == (type(value), value)
 
 
 def test_other_values_are_no_literals() -> None:
-    assert literal_fault([object()]) == "a value of the type object"
+    assert literal_error([object()]) == "a value of the type object"
     nested: list[Any] = []
     for _ in range(200):
         nested = [nested]
-    assert literal_fault(nested) == "nested too deeply"
+    assert literal_error(nested) == "nested too deeply"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from groupwise.errors import DataError
-from groupwise.grading.functions.functions import FunctionScore, RewardFunction
+from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.problem import Message, Problem

@@ -60,7 +60,7 @@ def test_answers_that_hang_are_stopped(answer: str) -> None:
 @needs_math_verify
 def test_inside_a_sandbox(tmp_path: Path) -> None:
     from groupwise.grading.sandbox.open import open_sandbox
-    from groupwise.grading.sandbox.options import SandboxOptions
+    from groupwise.grading.sandbox.runs import SandboxOptions
 
     try:
         sandbox = open_sandbox(SandboxOptions())

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from groupwise.grading.math import grade as grade_module
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math import math_grader
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from tests.grading.math.timing import cpu_milliseconds
 
@@ -130,7 +130,7 @@ def test_an_unforeseen_exception_is_an_error_and_says_which(monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise KeyError("sine")
 
-    monkeypatch.setattr(grade_module, "extract", fail)
+    monkeypatch.setattr(math_grader, "extract", fail)
     verdict = grade(r"\boxed{7}", "one more reference")
     assert verdict.status == "error"
     assert math.isnan(verdict.score)
@@ -186,7 +186,7 @@ def test_a_reference_that_no_copy_matches_is_a_fault(gold: str) -> None:
     for mode in ("marked", "boxed"):
         policy = MathOptions(answer=mode)
         copied = grade(rf"\boxed{{{gold}}}", gold, policy).status
-        assert (copied == "correct") == (gold_fault(gold, policy) == "")
+        assert (copied == "correct") == (gold_error(gold, policy) == "")
 
 
 @pytest.mark.parametrize(

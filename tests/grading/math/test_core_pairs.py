@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupwise.grading.math.grade import same_answer
+from groupwise.grading.math.math_grader import same_answer
 
 PAIRS = r"""
 same @ 12 \text{ cm} @ 0.12 \text{ m}

@@ -11,7 +11,7 @@ import pytest
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError
 from groupwise.grading.math.exact import PRIME, exact, modular
 from groupwise.grading.math.extract import extract
-from groupwise.grading.math.grade import gold_fault, grade, same_answer
+from groupwise.grading.math.math_grader import gold_error, grade, same_answer
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.parser import parse
 from groupwise.grading.records import Response
@@ -103,8 +103,8 @@ def test_a_choice_among_values_is_flagged() -> None:
 
 
 def test_a_reference_answer_is_usable_if_it_can_be_matched() -> None:
-    assert "empty" in gold_fault("$ $", MathOptions())
-    assert gold_fault(r"\undefined{thing}", MathOptions()) == ""
+    assert "empty" in gold_error("$ $", MathOptions())
+    assert gold_error(r"\undefined{thing}", MathOptions()) == ""
     assert grade(r"\boxed{\undefined{thing}}", r"\undefined{thing}").status == "correct"
     assert grade(r"\boxed{5}", " ").status == "gold_bad"
 
@@ -129,7 +129,7 @@ def test_threads_keep_their_precision_apart() -> None:
 
 def test_the_grader_imports_nothing_heavy() -> None:
     code = (
-        "import sys, groupwise.grading.math.grade as g;"
+        "import sys, groupwise.grading.math.math_grader as g;"
         "print([m for m in ('torch', 'transformers', 'sympy', 'numpy', 'math_verify') if m in sys.modules])"
     )
     done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

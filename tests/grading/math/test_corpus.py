@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import MathOptions
 from tests.grading.math.corpus import KINDS, all_cases
 from tests.grading.math.corpus.kind import Case
@@ -46,7 +46,7 @@ def test_every_kind_has_pairs_of_both_verdicts(name: str) -> None:
 def test_every_reference_accepts_itself(name: str) -> None:
     for pair in (*KINDS[name].same, *KINDS[name].same_one_way):
         for gold in pair:
-            assert gold_fault(gold, MathOptions()) == "", gold
+            assert gold_error(gold, MathOptions()) == "", gold
             assert grade(rf"\boxed{{{gold}}}", gold).status == "correct", gold
 
 
@@ -55,4 +55,4 @@ def test_an_unusable_reference_is_no_verdict_on_the_response(gold: str) -> None:
     verdict = grade(r"\boxed{7}", gold)
     assert verdict.status == "gold_bad"
     assert math.isnan(verdict.score)
-    assert gold_fault(gold, MathOptions()) != ""
+    assert gold_error(gold, MathOptions()) != ""

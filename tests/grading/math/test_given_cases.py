@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import MathOptions
 from tests.grading.math.timing import cpu_milliseconds
 
@@ -48,7 +48,7 @@ def test_every_reference_answer_accepts_itself_and_no_other(name: str) -> None:
         pytest.skip(f"needs {name}")
     golds = reference_answers(file)
     for gold in golds:
-        assert gold_fault(gold, MathOptions()) == "", gold
+        assert gold_error(gold, MathOptions()) == "", gold
         verdict = grade(rf"So it is $\boxed{{{gold}}}$.", gold)
         assert verdict.status == "correct", (gold, verdict)
     accepted = [

@@ -16,7 +16,7 @@ EVALUATORS = ("sympy", "latex2sympy2_extended", "math_verify", "antlr4", "torch"
 
 GRADE_WITHOUT_EVALUATORS = """
 import builtins, sys
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.records import Response
 from tests.grading.math.corpus import all_cases
 
@@ -29,7 +29,7 @@ def refuse(*arguments, **options):
 
 builtins.eval = builtins.exec = builtins.compile = refuse
 verdicts = [grade(case.response, case.gold, case.policy) for case in cases]
-faults = [gold_fault(case.gold, case.policy) for case in cases]
+faults = [gold_error(case.gold, case.policy) for case in cases]
 print(len(verdicts), len(set(sys.modules) & set(sys.argv[1:])))
 """
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.records import Response
 from tests.grading.math.spellings import Spelled, every_form
@@ -62,7 +62,7 @@ def balanced(text: str) -> str:
 @given(every_form())
 @settings(max_examples=600, deadline=None)
 def test_spellings_of_one_value_are_equal(value: Spelled) -> None:
-    assert gold_fault(value.other, BOXED) == ""
+    assert gold_error(value.other, BOXED) == ""
     for answer, gold in ((value.one, value.other), (value.other, value.one), (value.one, value.one)):
         assert grade(boxed(answer), gold).status == "correct", (answer, gold)
 
@@ -89,7 +89,7 @@ def test_no_text_earns_an_unrelated_number(mode: str, text: str, opened: bool, t
 @given(text=expressions)
 @settings(max_examples=600, deadline=None)
 def test_a_reference_that_is_not_refused_accepts_itself(text: str) -> None:
-    fault = gold_fault(text, BOXED)
+    fault = gold_error(text, BOXED)
     verdict = grade(boxed(text), text, BOXED)
     assert verdict.status == ("gold_bad" if fault else "correct"), (text, fault, verdict)
 
@@ -98,7 +98,7 @@ def test_a_reference_that_is_not_refused_accepts_itself(text: str) -> None:
 @settings(max_examples=400, deadline=None)
 def test_any_pair_has_a_verdict(text: str, gold: str) -> None:
     verdict = grade(boxed(text), gold, BOXED)
-    assert (verdict.status == "gold_bad") == bool(gold_fault(gold, BOXED))
+    assert (verdict.status == "gold_bad") == bool(gold_error(gold, BOXED))
     assert (verdict.score == 1.0) == (verdict.status == "correct")
     assert verdict.milliseconds >= 0.0
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.records import Status
 from tests.grading.math.corpus import all_cases
 from tests.grading.math.corpus.kind import Case

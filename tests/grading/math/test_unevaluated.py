@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupwise.grading.math.grade import grade
+from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
 
 STRICT = MathOptions(unevaluated="wrong")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupwise.grading.math.extract import extract
-from groupwise.grading.math.grade import gold_fault, grade
+from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.records import Response, Verdict
 
@@ -130,7 +130,7 @@ def test_an_unusable_reference_answer_says_so_and_pays_nothing(gold: str, mode: 
     result = verdict(r"\boxed{1}", gold, mode)
     assert result.status == "gold_bad"
     assert math.isnan(result.score)
-    assert gold_fault(gold, MathOptions(answer=mode))
+    assert gold_error(gold, MathOptions(answer=mode))
 
 
 HOSTILE = {

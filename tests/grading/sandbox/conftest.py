@@ -7,7 +7,7 @@ import pytest
 
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS, open_backend
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in BACKENDS if name not in ("bubblewrap", "none")]

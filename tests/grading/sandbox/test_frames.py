@@ -3,7 +3,7 @@
 import pytest
 
 from groupwise.grading.sandbox.frames import results_of
-from groupwise.grading.sandbox.types import CallResult, Outcome
+from groupwise.grading.sandbox.runs import CallResult, Outcome
 
 
 def read(stdout: bytes, calls: int, detail: str = "") -> tuple[list[str], str]:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from groupwise.grading.sandbox.battery import sandboxed
+from groupwise.grading.sandbox.attack_suite import sandboxed
 from groupwise.grading.sandbox.broker import ipc
 from groupwise.grading.sandbox.open import open_backend, open_sandbox
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import Call, Limits, SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Call, Limits
 
 ROOMY = Limits(wall_seconds=60, cpu_seconds=15)
 # By number of the run, modulo their count: program, limits, and the status that it ends with.
@@ -146,10 +145,10 @@ def test_futures_and_close() -> None:
 
 PARENT = '''
 import json, signal, sys, threading, time
-from groupwise.grading.sandbox.battery import sandboxed
+from groupwise.grading.sandbox.attack_suite import sandboxed
 from groupwise.grading.sandbox.open import open_backend
-from groupwise.grading.sandbox.options import SandboxOptions
-from groupwise.grading.sandbox.types import Limits
+from groupwise.grading.sandbox.runs import SandboxOptions
+from groupwise.grading.sandbox.runs import Limits
 # A shell starts its background jobs with this signal ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sandbox = open_backend(sys.argv[1], SandboxOptions())

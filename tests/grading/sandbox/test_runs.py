@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from groupwise.grading.sandbox.runs import Call, Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Call, Limits
-from groupwise.grading.sandbox.values import ForeignError
+from groupwise.grading.sandbox.wire_values import ForeignError
 
 ROOMY = Limits(wall_seconds=20, cpu_seconds=15)
 SHORT = Limits(wall_seconds=0.5)

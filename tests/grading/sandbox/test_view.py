@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Limits
 from groupwise.grading.sandbox.view import inside, minimal_view
 
 ROOMY = Limits(wall_seconds=60, cpu_seconds=15)

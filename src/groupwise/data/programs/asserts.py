@@ -12,8 +12,8 @@ from typing import Any
 from groupwise.data.programs.assert_forms import Comparison, comparison_of
 from groupwise.grading.code.language.interpreter import Interpreter
 from groupwise.grading.code.language.library import copied
-from groupwise.grading.code.language.literal import literal_fault, literal_source
-from groupwise.grading.code.language.names import FAULTS, Function, Module, Names, Unknown
+from groupwise.grading.code.language.literals import literal_error, literal_source
+from groupwise.grading.code.language.names import ERRORS, Function, Module, Names, Unknown
 from groupwise.grading.code.language.operations import UnsupportedError
 from groupwise.problem import CallTest
 
@@ -89,8 +89,8 @@ class _Reader(Interpreter):
             return
         try:
             self._top_statement(node, names)
-        except FAULTS as fault:
-            reason = str(fault) if isinstance(fault, UnsupportedError) else f"{type(fault).__name__}: {fault}"
+        except ERRORS as error:
+            reason = str(error) if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {error}"
             if self._depends(node, names) or any(isinstance(part, ast.Assert) for part in ast.walk(node)):
                 self.refused.append(f"`{_first_line(node)}`: {reason}")
             for name in _assigned(node):
@@ -150,9 +150,9 @@ class _Reader(Interpreter):
             raise UnsupportedError("it compares two calls with each other")
         if _is_tautology(view):
             raise UnsupportedError("it compares a call with itself")
-        fault = next(filter(None, map(literal_fault, (*distinct[0].args, distinct[0].kwargs, expected))), "")
-        if fault:
-            raise UnsupportedError(fault)
+        error = next(filter(None, map(literal_error, (*distinct[0].args, distinct[0].kwargs, expected))), "")
+        if error:
+            raise UnsupportedError(error)
         if len(self.calls) >= _MOST_CALLS:
             self.budget.left = 0
             raise UnsupportedError(f"more than {_MOST_CALLS} calls")
@@ -248,9 +248,9 @@ def _is_tautology(view: ast.expr) -> bool:
 
 
 def _literal(value: Any) -> ast.expr:
-    fault = literal_fault(value)
-    if fault:
-        raise UnsupportedError(fault)
+    error = literal_error(value)
+    if error:
+        raise UnsupportedError(error)
     return ast.parse(literal_source(value), mode="eval").body
 
 

@@ -1,4 +1,4 @@
-"""Programs are judged by what they give: inputs go into the sandbox, what comes out is compared here."""
+"""Programs are graded by what they give: inputs go into the sandbox, what comes out is compared here."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from groupwise.grading.code.code_extract import extract_program
 from groupwise.grading.code.code_view import Views
 from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response, Verdict
+from groupwise.grading.sandbox.runs import Call, CallResult, Limits, Outcome
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Call, CallResult, Limits, Outcome
 from groupwise.problem import CallTest, CodeTests, StdinTest
 
 _READS_INPUT = re.compile(r"\binput\b|\bstdin\b|\bopen\s*\(|\bfileinput\b|\bos\s*\.\s*read\b")
@@ -27,7 +27,7 @@ class SandboxError(Exception):
 class _Judgement(NamedTuple):
     passed: int
     total: int
-    first_fault: str
+    first_failure: str
 
 
 def grade_code(
@@ -64,7 +64,7 @@ def grade_code(
         flags.append("prints_expected")
     score = judgement.passed / judgement.total if options.credit == "fraction" else float(all_passed)
     status: Literal["correct", "wrong"] = "correct" if all_passed else "wrong"
-    return _verdict(status, score, start, extraction.block, method, judgement.first_fault, flags)
+    return _verdict(status, score, start, extraction.block, method, judgement.first_failure, flags)
 
 
 def _verdict(
@@ -94,11 +94,11 @@ def _judge_calls(
     views = Views(tests.helpers)
     # A result that the report lacks has not passed.
     padded = [*run.results, *[CallResult("missing")] * (len(used) - len(run.results))]
-    faults = [_call_fault(result, test, run.outcome, views) for result, test in zip(padded, used, strict=True)]
-    return _judged(faults, len(used))
+    failures = [_call_failure(result, test, run.outcome, views) for result, test in zip(padded, used, strict=True)]
+    return _judged(failures, len(used))
 
 
-def _call_fault(result: CallResult, test: CallTest, outcome: Outcome, views: Views) -> str:
+def _call_failure(result: CallResult, test: CallTest, outcome: Outcome, views: Views) -> str:
     if result.status == "missing":
         return _ending(outcome) or "the program ended within the call"
     if result.status == "raised":
@@ -107,9 +107,9 @@ def _call_fault(result: CallResult, test: CallTest, outcome: Outcome, views: Vie
         return f"returned {result.detail}"
     value = True if result.status == "foreign" else result.value
     if test.view and result.status != "foreign":
-        value, fault = views.value(test.view, value)
-        if fault:
-            return fault
+        value, failure = views.value(test.view, value)
+        if failure:
+            return failure
     if same_result(value, test):
         return ""
     return f"gave {_shown(value)} instead of {_shown(test.expected)}"
@@ -119,25 +119,25 @@ def _judge_outputs(
     program: str, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None
 ) -> _Judgement:
     used: tuple[StdinTest, ...] = tests.stdin[: options.max_tests or None]
-    faults: list[str] = []
+    failures: list[str] = []
     for test in used:
         outcome = sandbox.run_program(program, test.stdin, limits)
         if outcome.status == "failed":
             raise SandboxError(outcome.detail)
-        fault = _ending(outcome)
-        if not fault:
+        failure = _ending(outcome)
+        if not failure:
             printed = outcome.stdout.decode("utf-8", "replace")
             if not same_output(printed, test.stdout, options.float_tolerance):
-                fault = f"printed {_short(repr(printed))} instead of {_short(repr(test.stdout))}"
-        faults.append(fault)
-        if fault and options.credit == "all":
+                failure = f"printed {_short(repr(printed))} instead of {_short(repr(test.stdout))}"
+        failures.append(failure)
+        if failure and options.credit == "all":
             break
-    return _judged(faults, len(used))
+    return _judged(failures, len(used))
 
 
-def _judged(faults: Sequence[str], total: int) -> _Judgement:
-    passed = sum(not fault for fault in faults)
-    first = next(((number, fault) for number, fault in enumerate(faults, start=1) if fault), None)
+def _judged(failures: Sequence[str], total: int) -> _Judgement:
+    passed = sum(not failure for failure in failures)
+    first = next(((number, failure) for number, failure in enumerate(failures, start=1) if failure), None)
     return _Judgement(passed, total, f"test {first[0]} of {total}: {first[1]}" if first else "")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from groupwise.grading.code.language.interpreter import Interpreter, parse_tests
 from groupwise.grading.code.language.library import MODULES, copied
-from groupwise.grading.code.language.names import FAULTS, Module, Names
+from groupwise.grading.code.language.names import ERRORS, Module, Names
 
 _TRUTH = "bool(result)"
 # Objects of these types are always true; they cannot leave the sandbox, and asserts on their truth are common.
@@ -26,8 +26,8 @@ class Views:
             names: Names = {module: Module(module) for module in MODULES}
             interpreter.execute(_statements(self._helpers), names)
             return interpreter.evaluate(_expression(view), {**names, "result": copied(result)}), ""
-        except FAULTS as fault:
-            return None, f"{view} fails: {type(fault).__name__}: {fault}"[:200]
+        except ERRORS as error:
+            return None, f"{view} fails: {type(error).__name__}: {error}"[:200]
 
     def accepts_foreign(self, view: str, detail: str) -> bool:
         """Whether a test asks only for the truth of an object of a type that is always true."""

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from groupwise.grading.math.bounds import MAX_POSTFIX, OutOfBoundsError, ParseError
-from groupwise.grading.math.functions import FunctionParser
+from groupwise.grading.math.function_syntax import FunctionParser
 from groupwise.grading.math.rewrite import negated, quotient
 from groupwise.grading.math.tree import Node, Num, Op, Quantity, Var
 from groupwise.grading.math.units import DEGREE

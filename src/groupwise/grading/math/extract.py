@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from groupwise.grading.math.boxes import Box, boxes_of, joined
-from groupwise.grading.math.closing import closing_answer, last_number
 from groupwise.grading.math.math_options import AnswerMode
+from groupwise.grading.math.unmarked import closing_answer, last_number
 from groupwise.grading.records import SPECIAL_TOKEN, Response
 
 MAX_CHARACTERS = 65_536

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from groupwise.grading.math.tokens import Token
+from groupwise.grading.math.reader import Token
 from groupwise.grading.math.units import is_known_word, unit_of
 from groupwise.grading.math.vocabulary import FUNCTIONS, GREEK, INFINITY
 

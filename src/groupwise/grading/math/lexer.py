@@ -6,7 +6,7 @@ from typing import Literal
 
 from groupwise.grading.math.bounds import MAX_CHARACTERS, MAX_DIGITS, MAX_NODES, OutOfBoundsError, ParseError
 from groupwise.grading.math.labels import add_text, add_word, merged_labels, named_token
-from groupwise.grading.math.tokens import Token
+from groupwise.grading.math.reader import Token
 from groupwise.grading.math.tree import Num
 from groupwise.grading.math.vocabulary import COMMANDS, UNIT_LETTERS
 

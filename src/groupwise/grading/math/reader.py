@@ -1,8 +1,22 @@
 """Taking tokens one by one, with bounds on depth and number of nodes."""
 
+from dataclasses import dataclass
+
 from groupwise.grading.math.bounds import MAX_DEPTH, MAX_NODES, OutOfBoundsError, ParseError
-from groupwise.grading.math.tokens import Token
-from groupwise.grading.math.tree import Node
+from groupwise.grading.math.tree import Node, Num
+from groupwise.grading.math.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """kind: `number`, `letter`, `name` (a command or function), `unit`, `label`, `join` (and, or), or a sign itself."""
+
+    kind: str
+    text: str = ""
+    number: Num | None = None
+    unit: Unit | None = None
+    spaced: bool = False
+
 
 _END = Token("the end")
 

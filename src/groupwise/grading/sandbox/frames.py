@@ -1,7 +1,7 @@
 """Reading what the harness wrote about each call; a hostile program may have written it."""
 
-from groupwise.grading.sandbox import values
-from groupwise.grading.sandbox.types import CallResult, Outcome
+from groupwise.grading.sandbox import wire_values
+from groupwise.grading.sandbox.runs import CallResult, Outcome
 
 HEADER_BYTES = 16
 
@@ -36,7 +36,7 @@ def result_of(letter: bytes, payload: bytes) -> CallResult | None:
     """The result in one frame; None for one that the harness does not write."""
     if letter == b"r":
         try:
-            return CallResult(status="returned", value=values.decode(payload))
+            return CallResult(status="returned", value=wire_values.decode(payload))
         except (ValueError, RecursionError, MemoryError):
             return None
     if letter == b"g":

@@ -111,9 +111,9 @@ class Process:
 
 
 def received(control: socket.socket) -> bytes:
-    """The report; empty where the keeper ended without one."""
+    """The report; empty where the supervisor ended without one."""
     for _ in range(2):
-        # An order to kill that the keeper had no time to read shows as one reset, before the report.
+        # An order to kill that the supervisor had no time to read shows as one reset, before the report.
         with suppress(ConnectionResetError):
             return control.recv(4096)
     return b""

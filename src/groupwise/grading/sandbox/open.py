@@ -7,8 +7,8 @@ from groupwise.grading.sandbox.backend import Backend, UnavailableError
 from groupwise.grading.sandbox.bare import Bare
 from groupwise.grading.sandbox.bubblewrap import Bubblewrap
 from groupwise.grading.sandbox.nsjail import Nsjail
-from groupwise.grading.sandbox.options import SandboxOptions
 from groupwise.grading.sandbox.probe import probe
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.sandlock import Sandlock
 

@@ -5,8 +5,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Limits
 
 # Prints one word for each wall that does not stand. Arguments by standard input: a file, a port, a process, a limit.
 PROGRAM = """

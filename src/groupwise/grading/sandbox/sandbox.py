@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from groupwise.closing import Closing
-from groupwise.grading.sandbox import values
+from groupwise.grading.sandbox import wire_values
 from groupwise.grading.sandbox.backend import Backend
 from groupwise.grading.sandbox.broker.expose import blocked
 from groupwise.grading.sandbox.exchange import Exchange, exchange
 from groupwise.grading.sandbox.frames import results_of
 from groupwise.grading.sandbox.launch import START_SECONDS, Broker, Command, Process
-from groupwise.grading.sandbox.options import SandboxOptions
-from groupwise.grading.sandbox.types import Call, CallRun, Ending, Limits, Outcome
+from groupwise.grading.sandbox.runs import Call, CallRun, Ending, Limits, Outcome, SandboxOptions
 from groupwise.grading.sandbox.view import SYSTEM, View, minimal_view
 
 HERE = Path(__file__).parent
@@ -54,7 +53,7 @@ class Sandbox(Closing):
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
         self._program = script("inside/limits.py", "inside/program.py")
-        self._calls = script("values.py", "inside/limits.py", "inside/calls.py")
+        self._calls = script("wire_values.py", "inside/limits.py", "inside/calls.py")
         self._worker = script("inside/limits.py", "inside/worker.py")
 
     def run_program(self, program: str, stdin: str | bytes = b"", limits: Limits | None = None) -> Outcome:
@@ -71,7 +70,7 @@ class Sandbox(Closing):
         """
         limits = limits or self.limits
         source = program.encode("utf-8", "surrogatepass")
-        wanted = values.encode([values.encode([list(call.args), dict(call.kwargs)]) for call in calls])
+        wanted = wire_values.encode([wire_values.encode([list(call.args), dict(call.kwargs)]) for call in calls])
         arguments = [str(len(source)), str(len(wanted)), entry_point]
         outcome = self._run(self._calls, arguments, source + wanted, limits)
         results, load_error = results_of(outcome, len(calls))

@@ -14,7 +14,7 @@ from pathlib import Path
 from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
 from groupwise.grading.sandbox.bubblewrap import SHARED_MEMORY_MB
 from groupwise.grading.sandbox.launch import interpreter
-from groupwise.grading.sandbox.types import Limits
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View
 
 INSTALL = "install it with `pip install sandlock`; it needs Linux 6.7 or later"

@@ -2,6 +2,6 @@
 
 from groupwise.grading.workers.launched import Launch, Launched, LocalProcess
 from groupwise.grading.workers.pool import WorkerPool
-from groupwise.grading.workers.result import JSON, Failure, Result
+from groupwise.grading.workers.process import JSON, Failure, Result
 
 __all__ = ["JSON", "Failure", "Launch", "Launched", "LocalProcess", "Result", "WorkerPool"]

@@ -11,8 +11,7 @@ from queue import SimpleQueue
 
 from groupwise.closing import Closing
 from groupwise.grading.workers.launched import Launch, LocalProcess
-from groupwise.grading.workers.process import WorkerProcess, WorkerSpec
-from groupwise.grading.workers.result import JSON, Failure, Result
+from groupwise.grading.workers.process import JSON, Failure, Result, WorkerProcess, WorkerSpec
 
 _CLOSED = Failure("closed", "the pool of worker processes was closed")
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from groupwise.grading.sandbox.launch import Process
+from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.sandbox.types import Limits
 from groupwise.grading.workers.launched import Launch, describe_ending
 
 _PACKAGE = Path(__file__).parents[2]

@@ -30,7 +30,7 @@ class ReturnError(Exception):
 class Expressions(ABC):
     """Works out values from a syntax tree, up to a budget of work that all its calls share.
 
-    Everything raises one of FAULTS where that is not possible.
+    Everything raises one of ERRORS where that is not possible.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:

@@ -18,7 +18,7 @@ class _ContinueError(Exception):
 
 
 class Interpreter(Expressions):
-    """Expressions and statements. `evaluate` and `execute` raise one of FAULTS where that is not possible."""
+    """Expressions and statements. `evaluate` and `execute` raise one of ERRORS where that is not possible."""
 
     def execute(self, statements: Sequence[ast.stmt], names: Names) -> None:
         """Carries out statements, which may change `names`."""

@@ -7,7 +7,7 @@ from typing import Any
 from groupwise.grading.code.language.operations import UnsupportedError
 
 # What an operation on values of the wrong kind or size raises.
-FAULTS = (
+ERRORS = (
     UnsupportedError,
     TypeError,
     ValueError,

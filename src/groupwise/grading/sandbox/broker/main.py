@@ -1,4 +1,4 @@
-"""The loop of the broker: take a request, fork a keeper for it."""
+"""The loop of the broker: take a request, fork a supervisor for it."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from groupwise.grading.sandbox.broker import cgroup, keeper, system
+from groupwise.grading.sandbox.broker import cgroup, supervisor, system
 
 MESSAGE_BYTES = 1 << 17
 DESCRIPTORS = 8
@@ -30,7 +30,7 @@ def main(fd: int) -> None:
             if not message:
                 break
             serial += 1
-            fork_keeper(json.loads(message), fds, str(serial), parents, requests)
+            fork_supervisor(json.loads(message), fds, str(serial), parents, requests)
             for received in fds:
                 os.close(received)
     finally:
@@ -59,24 +59,24 @@ def may_mount() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def fork_keeper(
+def fork_supervisor(
     message: dict[str, Any], fds: list[int], run: str, parents: cgroup.Parents, requests: socket.socket
 ) -> None:
-    """Fork a keeper; in it, this never returns."""
+    """Fork a supervisor; in it, this never returns."""
     if os.fork():
         return
     try:
         requests.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        request = keeper.Request(run=run, fds=fds[1:], **message)
-        keeper.keep(request, socket.socket(fileno=fds[0]), parents)
+        request = supervisor.Request(run=run, fds=fds[1:], **message)
+        supervisor.supervise(request, socket.socket(fileno=fds[0]), parents)
     except BaseException as error:
-        sys.stderr.write(f"sandbox keeper: {error!r}\n")
+        sys.stderr.write(f"sandbox supervisor: {error!r}\n")
     os._exit(1)
 
 
 def reap(flags: int) -> None:
-    """Collect the keepers that have ended; with flags 0, all of them."""
+    """Collect the supervisors that have ended; with flags 0, all of them."""
     try:
         while os.waitpid(-1, flags)[0]:
             continue

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from groupwise.grading.sandbox.inside.limits import new_main, prepare, read_input
-    from groupwise.grading.sandbox.values import ForeignError, decode, encode
+    from groupwise.grading.sandbox.wire_values import ForeignError, decode, encode
 
 
 def frame(channel: int, letter: bytes, payload: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupwise.grading.sandbox.values import DEPTH, ForeignError, decode, encode
+from groupwise.grading.sandbox.wire_values import DEPTH, ForeignError, decode, encode
 
 scalars = (
     st.none()

@@ -1,4 +1,4 @@
-"""The battery: what it says of sandboxes that hold, and of one that does not."""
+"""The suite: what it says of sandboxes that hold, and of one that does not."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from groupwise.cli import app
 from groupwise.errors import DataError
 from groupwise.grading.sandbox import probe as probing
+from groupwise.grading.sandbox.attack_suite import ATTACKS, Attack, SuiteResult, read_attacks, run_suite
 from groupwise.grading.sandbox.backend import UnavailableError
-from groupwise.grading.sandbox.battery import ATTACKS, Attack, Battery, read_attacks, run_battery
 from groupwise.grading.sandbox.bubblewrap import Bubblewrap
 from groupwise.grading.sandbox.open import open_backend, open_sandbox
-from groupwise.grading.sandbox.options import SandboxOptions
+from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
 
 SHARED = Path(__file__).parents[3] / "shared" / "sandbox_attacks.jsonl"
@@ -42,8 +42,8 @@ QUICK = {
 }
 
 
-def uncontained(battery: Battery) -> list[tuple[str, str]]:
-    return [(finding.name, finding.reason) for finding in battery.findings if not finding.contained]
+def uncontained(suite: SuiteResult) -> list[tuple[str, str]]:
+    return [(result.name, result.reason) for result in suite.results if not result.contained]
 
 
 def test_our_attacks_are_many_and_named_once() -> None:
@@ -53,22 +53,22 @@ def test_our_attacks_are_many_and_named_once() -> None:
     assert sum(attack.want == "pass" for attack in attacks) >= 18
 
 
-def test_a_part_of_the_battery(sandbox: Sandbox) -> None:
+def test_a_part_of_the_suite(sandbox: Sandbox) -> None:
     attacks = [attack for attack in read_attacks(ATTACKS) if attack.name in QUICK]
     assert len(attacks) == len(QUICK)
-    battery = run_battery(sandbox, attacks)
-    assert uncontained(battery) == []
-    assert battery.honest_ms > 0
+    suite = run_suite(sandbox, attacks)
+    assert uncontained(suite) == []
+    assert suite.honest_ms > 0
 
 
 @pytest.mark.slow
-def test_the_whole_battery(each_sandbox: Sandbox) -> None:
+def test_the_whole_suite(each_sandbox: Sandbox) -> None:
     if each_sandbox.unsafe:
         pytest.skip("it does not hold")
-    battery = run_battery(each_sandbox, read_attacks(ATTACKS))
+    suite = run_suite(each_sandbox, read_attacks(ATTACKS))
     # Semaphores of multiprocessing need a /dev/shm that sandlock cannot make without mounting.
     known = [] if each_sandbox.name != "sandlock" or each_sandbox.broker.mounts else ["honest_multiprocessing"]
-    assert [name for name, _ in uncontained(battery) if name not in known] == []
+    assert [name for name, _ in uncontained(suite) if name not in known] == []
 
 
 @pytest.mark.slow
@@ -85,8 +85,8 @@ def test_bubblewrap_where_no_proc_can_be_mounted(monkeypatch: pytest.MonkeyPatch
     except UnavailableError as error:
         pytest.skip(str(error))
     with sandbox:
-        battery = run_battery(sandbox, [attack for attack in read_attacks(ATTACKS) if attack.name in QUICK])
-    assert uncontained(battery) == []
+        suite = run_suite(sandbox, [attack for attack in read_attacks(ATTACKS) if attack.name in QUICK])
+    assert uncontained(suite) == []
 
 
 @pytest.mark.slow
@@ -94,10 +94,10 @@ def test_attacks_of_others(each_sandbox: Sandbox) -> None:
     path = SHARED if SHARED.exists() else OUTSIDE
     if not path.exists() or each_sandbox.unsafe:
         pytest.skip("no such file, or no sandbox")
-    assert uncontained(run_battery(each_sandbox, read_attacks(path))) == []
+    assert uncontained(run_suite(each_sandbox, read_attacks(path))) == []
 
 
-def test_without_a_sandbox_the_battery_says_so() -> None:
+def test_without_a_sandbox_the_suite_says_so() -> None:
     attacks = [
         Attack("honest", "stdin", "print(2 * int(input()))", "pass"),
         Attack("dishonest", "stdin", "print(1)", "pass"),
@@ -109,12 +109,12 @@ def test_without_a_sandbox_the_battery_says_so() -> None:
     ]
     with open_backend("none", SandboxOptions(backend="none")) as sandbox:
         assert sandbox.unsafe
-        battery = run_battery(sandbox, attacks)
-    assert [finding.contained for finding in battery.findings] == [True, False, False, False, False, True, False]
-    assert [finding.paid for finding in battery.findings] == [True, False, True, False, False, False, True]
-    assert battery.findings[3].reason.startswith("connected to this machine")
-    assert "not tried" in battery.findings[4].reason
-    assert not battery.passed
+        suite = run_suite(sandbox, attacks)
+    assert [result.contained for result in suite.results] == [True, False, False, False, False, True, False]
+    assert [result.rewarded for result in suite.results] == [True, False, True, False, False, False, True]
+    assert suite.results[3].reason.startswith("connected to this machine")
+    assert "not tried" in suite.results[4].reason
+    assert not suite.passed
 
 
 def test_a_sandbox_that_leaks_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,10 +175,10 @@ def test_the_command(sandbox: Sandbox, tmp_path: Path) -> None:
     assert held.exit_code == 0, held.output
     data = json.loads(held.stdout)
     assert (data["backend"], data["attacks"], data["attacks_contained"]) == (sandbox.name, 1, 1)
-    assert [(row["name"], row["paid"], row["contained"]) for row in data["findings"]] == [
+    assert [(row["name"], row["rewarded"], row["contained"]) for row in data["results"]] == [
         ("good", True, True),
         ("bad", False, True),
     ]
     leaked = CliRunner().invoke(app, [*command, "none"])
     assert leaked.exit_code == 1
-    assert "0 of 1 attacks contained, 1 of 1 honest programs paid" in leaked.stdout
+    assert "0 of 1 attacks contained, 1 of 1 honest programs rewarded" in leaked.stdout

@@ -1,4 +1,4 @@
-"""The keeper of one run: starts its program, and ends only when nothing of the run is left."""
+"""The supervisor of one run: starts its program, and ends only when nothing of the run is left."""
 
 import json
 import os
@@ -32,14 +32,14 @@ class Request:
     fds: list[int]
 
 
-def keep(request: Request, control: socket.socket, parents: cgroup.Parents) -> NoReturn:
+def supervise(request: Request, control: socket.socket, parents: cgroup.Parents) -> NoReturn:
     """Run the request until its program ends or the control socket says or is closed; report on the socket."""
     system.adopt_orphans()
     groups = parents.enter(request.run, request.memory_bytes, request.processes) if parents.folders else []
-    keeper = os.getpid()
+    supervisor = os.getpid()
     child = os.fork()
     if child == 0:
-        start(request, keeper, groups)
+        start(request, supervisor, groups)
     for fd in request.fds:
         os.close(fd)
     pidfd = os.pidfd_open(child)
@@ -66,7 +66,7 @@ def keep(request: Request, control: socket.socket, parents: cgroup.Parents) -> N
     os._exit(0)
 
 
-def start(request: Request, keeper: int, groups: list[str]) -> NoReturn:
+def start(request: Request, supervisor: int, groups: list[str]) -> NoReturn:
     """In the child: drop everything and become the program."""
     try:
         cgroup.join(groups)
@@ -82,7 +82,7 @@ def start(request: Request, keeper: int, groups: list[str]) -> NoReturn:
             os.setgroups([])
             os.setresgid(request.uid, request.uid, request.uid)
             os.setresuid(request.uid, request.uid, request.uid)
-        system.die_with(keeper)
+        system.die_with(supervisor)
         system.no_new_privileges()
         os.execve(request.argv[0], request.argv, request.env)
     except BaseException as error:

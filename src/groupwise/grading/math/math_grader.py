@@ -34,14 +34,14 @@ DEFAULT_POLICY = MathOptions()
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """An answer in all its readings. node: None where it is no mathematics; fault: why, out_of_bounds: too large."""
+    """An answer in all its readings. node: None where it is no mathematics; error: why, out_of_bounds: too large."""
 
     text: str
     plain: Plain | None
     option: str = ""
     words: str = ""
     node: Node | None = None
-    fault: str = ""
+    error: str = ""
     out_of_bounds: bool = False
 
 
@@ -64,14 +64,13 @@ def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POL
     started = perf_counter()
     found = Extraction("")
     try:
-        fault = gold_fault(gold, policy)
-        if fault:
-            judged = Judgement("gold_bad", detail=fault)
+        if unusable := gold_error(gold, policy):
+            judged = Judgement("gold_bad", detail=unusable)
         else:
             found = extract(Response((), response) if isinstance(response, str) else response, policy.answer)
             judged = same_answer(found.answer, gold, policy) if found.answer else _no_answer(found)
     except Exception as error:  # A run goes on, and the verdict says that the grader failed, not the response.
-        judged = Judgement("error", detail=f"a fault of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
+        judged = Judgement("error", detail=f"an error of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
     answer = found.answer
     shown = answer if len(answer) <= _MAX_SHOWN else answer[:_MAX_SHOWN] + "…"
     score = float("nan") if judged.status in ("gold_bad", "error") else float(judged.status == "correct")
@@ -83,13 +82,13 @@ def _no_answer(found: Extraction) -> Judgement:
     return Judgement("no_answer", detail=found.reason)
 
 
-def gold_fault(gold: str, policy: MathOptions) -> str:
+def gold_error(gold: str, policy: MathOptions) -> str:
     """Why no response could match this reference answer, not even one that copies it; empty where one can."""
-    return _gold_fault(gold, policy.answer)
+    return _gold_error(gold, policy.answer)
 
 
 @lru_cache(maxsize=16_384)
-def _gold_fault(gold: str, mode: AnswerMode) -> str:
+def _gold_error(gold: str, mode: AnswerMode) -> str:
     text = unwrapped_gold(gold)
     if not text.strip(" $.\t\n{}"):
         return "the reference answer is empty"
@@ -126,11 +125,11 @@ def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) ->
         return Judgement("correct", "base")
     reading = _read(answer, text, plain)
     if reading.out_of_bounds or reference.out_of_bounds:
-        return Judgement("undecided", "bounds", reading.fault or reference.fault)
+        return Judgement("undecided", "bounds", reading.error or reference.error)
     if reference.node is None:
-        return Judgement("undecided", "text", f"the reference answer is not read: {reference.fault}")
+        return Judgement("undecided", "text", f"the reference answer is not read: {reference.error}")
     if reading.node is None:
-        return Judgement("wrong", "unread", reading.fault)
+        return Judgement("wrong", "unread", reading.error)
     base = reference.node.base if isinstance(reference.node, Based) else 10
     if (
         policy.unevaluated == "wrong"
@@ -173,19 +172,19 @@ def _compared_with_units(answer: str, gold: str, letters: UnitLetters, policy: M
 def _gold_reading(gold: str) -> _Reading:
     gold = single_spaced(unwrapped_gold(gold))
     if len(gold) > MAX_CHARACTERS:
-        return _Reading(gold.strip(), plain_number(gold), fault=_TOO_LONG, out_of_bounds=True)
+        return _Reading(gold.strip(), plain_number(gold), error=_TOO_LONG, out_of_bounds=True)
     text = canonical(gold)
     option = option_of(gold)
     reading = _read(gold, text, plain_number(gold))
     is_words = is_prose(gold) and (bool(_WORDS.fullmatch(text)) or isinstance(reading.node, Text))
     words = plain_words(gold) if is_words else ""
-    return _Reading(text, reading.plain, option, words, reading.node, reading.fault, reading.out_of_bounds)
+    return _Reading(text, reading.plain, option, words, reading.node, reading.error, reading.out_of_bounds)
 
 
 def _read(written: str, text: str, plain: Plain | None) -> _Reading:
     try:
         return _Reading(text, plain, node=parse(stripped(written)))
     except ParseError as error:
-        return _Reading(text, plain, fault=str(error))
+        return _Reading(text, plain, error=str(error))
     except OutOfBoundsError as error:
-        return _Reading(text, plain, fault=str(error), out_of_bounds=True)
+        return _Reading(text, plain, error=str(error), out_of_bounds=True)

@@ -4,9 +4,8 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 
 from groupwise.grading.math.bounds import ParseError
-from groupwise.grading.math.reader import TokenReader
+from groupwise.grading.math.reader import Token, TokenReader
 from groupwise.grading.math.rewrite import conjugated, determinant, written_out
-from groupwise.grading.math.tokens import Token
 from groupwise.grading.math.tree import Const, Node, Num, Op, Var
 from groupwise.grading.math.vocabulary import ALIASES, FUNCTIONS, OF_SEVERAL, TRIGONOMETRIC
 

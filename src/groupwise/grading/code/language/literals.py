@@ -6,17 +6,17 @@ from typing import Any
 _DEPTH = 100
 
 
-def literal_fault(value: Any, depth: int = 0) -> str:
+def literal_error(value: Any, depth: int = 0) -> str:
     """Why a value is no literal; empty where it is one."""
     if depth > _DEPTH:
         return "nested too deeply"
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
         return ""
     if type(value) in (list, tuple, set, frozenset):
-        return next((fault for item in value if (fault := literal_fault(item, depth + 1))), "")
+        return next((error for item in value if (error := literal_error(item, depth + 1))), "")
     if type(value) is dict:
         both = (part for pair in value.items() for part in pair)
-        return next((fault for item in both if (fault := literal_fault(item, depth + 1))), "")
+        return next((error for item in both if (error := literal_error(item, depth + 1))), "")
     return f"a value of the type {type(value).__name__}"
 
 

@@ -11,9 +11,9 @@ from typing import Literal
 
 from groupwise.errors import DataError
 from groupwise.grading.sandbox.broker import ipc
+from groupwise.grading.sandbox.runs import Call, Limits, Outcome
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.scene import Scene
-from groupwise.grading.sandbox.types import Call, Limits, Outcome
 
 ATTACKS = Path(__file__).parent / "attacks.jsonl"
 LIMITS = Limits(
@@ -29,9 +29,9 @@ HONEST_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """kind: `stdin` reads an integer n and is paid for printing 2·n; `function` defines double(n) and is paid for
-    returning 2·n. want: `fail` for an attack, `pass` for an honest control. hazard: harms the machine if nothing holds
-    it, so that it is not tried without a sandbox."""
+    """kind: `stdin` reads an integer n and is rewarded for printing 2·n; `function` defines double(n) and is rewarded
+    for returning 2·n. want: `fail` for an attack, `pass` for an honest control. hazard: harms the machine if nothing
+    holds it, so that it is not tried without a sandbox."""
 
     name: str
     kind: Literal["stdin", "function"]
@@ -41,33 +41,33 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """paid: it was given the point. contained: an attack was neither paid nor left anything behind; an honest control
-    was paid. reason: how it ended, and what it did if it should not have."""
+class AttackResult:
+    """rewarded: it was given the point. contained: an attack was neither rewarded nor left anything behind; an honest
+    control was rewarded. reason: how it ended, and what it did if it should not have."""
 
     name: str
     want: str
-    paid: bool
+    rewarded: bool
     contained: bool
     seconds: float
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Battery:
-    """All findings of one sandbox. honest_ms: median cost of a run of the shortest honest program, start included."""
+class SuiteResult:
+    """All results of one sandbox. honest_ms: median cost of a run of the shortest honest program, start included."""
 
     backend: str
     version: str
     control_groups: bool
     own_users: bool
-    findings: tuple[Finding, ...]
+    results: tuple[AttackResult, ...]
     honest_ms: float
 
     @property
     def passed(self) -> bool:
-        """Every attack was contained and every honest program paid."""
-        return all(finding.contained for finding in self.findings)
+        """Every attack was contained and every honest program rewarded."""
+        return all(result.contained for result in self.results)
 
 
 def read_attacks(path: Path) -> list[Attack]:
@@ -93,61 +93,63 @@ def read_attacks(path: Path) -> list[Attack]:
     return attacks
 
 
-def run_battery(sandbox: Sandbox, attacks: Sequence[Attack], told: Callable[[Finding], None] | None = None) -> Battery:
+def run_suite(
+    sandbox: Sandbox, attacks: Sequence[Attack], report: Callable[[AttackResult], None] | None = None
+) -> SuiteResult:
     """Run every attack, one after the other."""
-    findings = []
+    results = []
     with Scene() as scene:
         for attack in attacks:
-            findings.append(judge(sandbox, attack, scene))
-            if told is not None:
-                told(findings[-1])
-    return Battery(
+            results.append(try_attack(sandbox, attack, scene))
+            if report is not None:
+                report(results[-1])
+    return SuiteResult(
         backend=sandbox.name,
         version=sandbox.backend.version(),
         control_groups=bool(sandbox.broker.cgroups),
         own_users=sandbox.broker.uids is not None,
-        findings=tuple(findings),
+        results=tuple(results),
         honest_ms=median_ms(sandbox),
     )
 
 
-def judge(sandbox: Sandbox, attack: Attack, scene: Scene) -> Finding:
+def try_attack(sandbox: Sandbox, attack: Attack, scene: Scene) -> AttackResult:
     """Run one attack and look for what it did."""
     if attack.hazard and sandbox.unsafe:
-        return Finding(attack.name, attack.want, False, False, 0.0, "not tried: nothing would hold it")
+        return AttackResult(attack.name, attack.want, False, False, 0.0, "not tried: nothing would hold it")
     limits = LIMITS if attack.want == "fail" else CONTROL_LIMITS
     program = scene.place(attack.program)
     began = time.monotonic()
     if attack.kind == "stdin":
         outcome = sandbox.run_program(program, f"{GIVEN}\n", limits)
-        paid = outcome.succeeded and outcome.stdout.split() == [str(EXPECTED).encode()]
+        rewarded = outcome.succeeded and outcome.stdout.split() == [str(EXPECTED).encode()]
         ended = describe(outcome)
     else:
         run = sandbox.call(program, "double", [Call((GIVEN,))], limits)
         outcome, result = run.outcome, run.results[0]
-        paid = result.status == "returned" and type(result.value) is int and result.value == EXPECTED
+        rewarded = result.status == "returned" and type(result.value) is int and result.value == EXPECTED
         ended = f"{result.status}: {result.detail or repr(result.value)[:60]}"
     seconds = time.monotonic() - began
     if "daemon_canary" in program:
         time.sleep(DAEMON_SECONDS)
-    faults = scene.traces()
+    violations = scene.traces()
     scene.renew()
     left = survivors(sandbox)
     if left:
-        faults.append(f"left {len(left)} processes running")
+        violations.append(f"left {len(left)} processes running")
     objects = [found for uid in sandbox.broker.uids or () for found in ipc.of_user(uid)]
     if objects:
-        faults.append(f"left {len(objects)} System V objects")
+        violations.append(f"left {len(objects)} System V objects")
     if outcome.status == "failed":
-        faults.append("was not run")
+        violations.append("was not run")
     if limits.wall_seconds is not None and seconds > limits.wall_seconds + SLACK_SECONDS:
-        faults.append("held us up")
-    if paid and attack.want == "fail":
-        faults.append("was paid")
-    if not paid and attack.want == "pass":
-        faults.append("was not paid")
-    reason = "; ".join([*faults, ended]) if faults else ended
-    return Finding(attack.name, attack.want, paid, not faults, round(seconds, 3), reason)
+        violations.append("held us up")
+    if rewarded and attack.want == "fail":
+        violations.append("was rewarded")
+    if not rewarded and attack.want == "pass":
+        violations.append("was not rewarded")
+    reason = "; ".join([*violations, ended]) if violations else ended
+    return AttackResult(attack.name, attack.want, rewarded, not violations, round(seconds, 3), reason)
 
 
 def describe(outcome: Outcome) -> str:
