@@ -182,7 +182,7 @@ def test_close_answers_what_waits() -> None:
         ("no_such_module:score", "there is no module 'no_such_module'. It is looked for in the current directory, "),
         ("user_rewards.deeper:score", "there is no module 'user_rewards.deeper'"),
         ("missing.py:score", "there is no file missing.py (looked for at "),
-        ("nowhere", "there is no entry point 'nowhere' in the group groupwise.grading"),
+        ("nowhere", "there is no entry point 'nowhere' in the group groupwise.rewards"),
         (":score", "should read package.module:function or file.py:function"),
         ("user_rewards:trl_like", "wants completions, answer, which a reward function is not given. It can take"),
         ("user_rewards:trl_like", "Here completions is text, answer is row['answer']"),
@@ -229,7 +229,7 @@ def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[groupwise.grading]\nbrevity = plugin_rewards:brevity\n")
+    (info / "entry_points.txt").write_text("[groupwise.rewards]\nbrevity = plugin_rewards:brevity\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with RewardFunction("mine", FunctionOptions(path="brevity"), workers=1) as reward:
         assert reward.submit(samples("abc")).result()[0].value == -3.0
