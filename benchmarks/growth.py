@@ -133,8 +133,9 @@ class Work:
 
     def sample(self, requests: list[Any], answer_tokens: int) -> list[Any]:
         """Groups of answers that all have full length."""
-        from groupwise.rollout.engine import SamplingParams
         from groupwise.train.micro_batch import TrainGroup, TrainSequence
+
+        from groupwise.rollout.engine import SamplingParams
 
         sampling = SamplingParams(temperature=1.0, max_new_tokens=answer_tokens, stop_ids=())
         return [
@@ -152,11 +153,11 @@ class Work:
 
     def train(self, groups: list[Any]) -> None:
         """One optimizer step."""
-        from groupwise.train.ranks import World
+        from groupwise.ranks import Ranks
         from groupwise.train.update import update
 
         self.updates += 1
-        update(self.policy, None, self.optimizer, groups, self.updates, self.config, World())
+        update(self.policy, None, self.optimizer, groups, self.updates, self.config, Ranks())
 
 
 def times(work: Work) -> dict[str, float]:
@@ -183,8 +184,9 @@ def times(work: Work) -> dict[str, float]:
 
 def memory(work: Work) -> dict[str, float]:
     """Bytes of sampling per token in the cache, and of training per token of the largest micro-batch."""
-    from groupwise.model.packing import packed_tokens
     from groupwise.train.micro_batch import cut
+
+    from groupwise.model.packing import packed_tokens
 
     # Small, so that it makes the optimizer's state and what else stays, and leaves nothing to be used again.
     first = work.requests[0]

@@ -22,9 +22,9 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.score import Scores
 from groupwise.objective.metric import Metric
 from groupwise.problem import CallTest, CodeTests, Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantage_metrics, advantages_of
 from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.step_batch import step_batch
 from groupwise.train.update import domain_metrics
@@ -67,7 +67,7 @@ def test_a_dropped_sample_is_compared_with_nothing_and_trains_nothing() -> None:
     group = group_of([1.0, None, 0.0, 0.0], config)
     assert not group.failed
     assert passes_filter(group, "correctness")
-    advantages = advantages_of([group, group_of([1.0, 0.0, 0.0, 1.0], config)], config, World())
+    advantages = advantages_of([group, group_of([1.0, 0.0, 0.0, 1.0], config)], config, Ranks())
     # The mean of the three others is 1/3.
     np.testing.assert_allclose(advantages, [[2 / 3, 0, -1 / 3, -1 / 3], [0.5, -0.5, -0.5, 0.5]], rtol=1e-15)
     assert step_batch([group], advantages[:1], config).trained_E.tolist() == [True, False, True, True]
@@ -92,8 +92,8 @@ def test_the_advantages_beside_a_dropped_sample_are_those_of_a_smaller_group(
 ) -> None:
     config = config_of(advantage={"estimator": estimator}, grading={"on_error": "drop_sample"})
     small = TrainConfig.model_validate({"batch": {"samples_per_prompt": 3}, "advantage": {"estimator": estimator}})
-    advantages_G = advantages_of([group_of([1.0, None, 0.0, 0.0], config)], config, World())[0]
-    alone_G = advantages_of([group_of([1.0, 0.0, 0.0], small)], small, World())[0]
+    advantages_G = advantages_of([group_of([1.0, None, 0.0, 0.0], config)], config, Ranks())[0]
+    alone_G = advantages_of([group_of([1.0, 0.0, 0.0], small)], small, Ranks())[0]
     np.testing.assert_array_equal(advantages_G[[0, 2, 3]], alone_G)
     assert advantages_G[1] == 0
     if expected is not None:
@@ -108,7 +108,7 @@ def test_gdpo_weighs_each_group_by_the_table_of_its_domain() -> None:
     )
     right, kept = [1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]
     groups = [group_of(right, config, format_=kept), group_of(right, config, "code", format_=kept)]
-    advantages = advantages_of(groups, config, World())
+    advantages = advantages_of(groups, config, Ranks())
     # Both components have the deviation sqrt(1/3); their normalised sums are whitened over all eight.
     unit = 0.5 / math.sqrt(1 / 3)
     sums = np.array([[2 * unit, 0, 0, -2 * unit], [unit, unit, -unit, -unit]])

@@ -27,16 +27,16 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
 from groupwise.model.size import size_of
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.options import EngineMemory
 from groupwise.train import loop, setup
 from groupwise.train import run as main
-from groupwise.train.ranks import World
 from tests.support.commands import SMALL
 from tests.support.tiny import build, policy_of
 from tests.train.test_run import Quiet, assert_same_run, interrupt_at, resume, train
 
-ALONE = World()
+ALONE = Ranks()
 SIZES: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "vocab_size": 500}
 UNMEASURED = [*SMALL, "problems.eval_problems=0"]
 
@@ -276,8 +276,8 @@ def test_sampling_that_does_not_fit_is_refused_by_its_own_name(monkeypatch: pyte
         fit_micro_batches(config, fresh(), 40, ALONE)
 
 
-class OfTwo(World):
-    """A world whose other rank has room for 512 tokens."""
+class OfTwo(Ranks):
+    """A ranks whose other rank has room for 512 tokens."""
 
     def gather(self, value: Any) -> list[Any]:
         return [value, 512]
@@ -375,12 +375,12 @@ def test_a_resumed_run_keeps_the_size_that_fitted(tmp_path: Path, monkeypatch: p
     """Also on a machine where more would fit; another division rounds otherwise."""
     options = [*UNMEASURED, "batch.micro_batch_tokens=4096", "engine.batch_sequences=4"]
 
-    def narrow(config: TrainConfig, policy: Policy, longest: int, world: World, tokens: int | None = None) -> Any:
+    def narrow(config: TrainConfig, policy: Policy, longest: int, ranks: Ranks, tokens: int | None = None) -> Any:
         with_free(monkeypatch, 2**40)
         with_free(
-            monkeypatch, int(fit_micro_batches(config, policy, longest, world, 80).needed_bytes / USABLE_SHARE) + 1
+            monkeypatch, int(fit_micro_batches(config, policy, longest, ranks, 80).needed_bytes / USABLE_SHARE) + 1
         )
-        return fit_micro_batches(config, policy, longest, world, tokens)
+        return fit_micro_batches(config, policy, longest, ranks, tokens)
 
     monkeypatch.setattr(setup, "fit_micro_batches", narrow)
     whole, parted, noted = tmp_path / "whole", tmp_path / "parted", Quiet()

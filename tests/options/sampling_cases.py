@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import micro_batches, step_batch
 from groupwise.train.update import minibatches, with_gradient
 from tests.options.case import Case
@@ -103,6 +103,15 @@ def group_shapes(trace: Trace) -> list[int]:
     return [len(group.completions) for group in trace.groups()]
 
 
+def expected_cut(trace: Trace) -> Any:
+    admitted = trace.collected[0].admitted
+    advantages_PG = advantages_of(admitted, trace.config, Ranks())
+    (minibatch,) = minibatches(step_batch(admitted, advantages_PG, trace.config), trace.config, step=1)
+    moving = with_gradient(minibatch, trace.config, entropy_coefficient=0.0)
+    parts = micro_batches(moving, trace.config.batch.micro_batch_tokens)
+    return [moving.take(episodes).lengths_E.tolist() for episodes in parts]
+
+
 BATCH = {
     "batch.prompts_per_step": Case(
         ("2", "3"),
@@ -147,15 +156,6 @@ BATCH = {
         same=lambda t: {"gradient": first_gradient(t), "outcome": outcome(t)},
     ),
 }
-
-
-def expected_cut(trace: Trace) -> Any:
-    admitted = trace.collected[0].admitted
-    advantages_PG = advantages_of(admitted, trace.config, World())
-    (minibatch,) = minibatches(step_batch(admitted, advantages_PG, trace.config), trace.config, step=1)
-    moving = with_gradient(minibatch, trace.config, entropy_coefficient=0.0)
-    parts = micro_batches(moving, trace.config.batch.micro_batch_tokens)
-    return [moving.take(episodes).lengths_E.tolist() for episodes in parts]
 
 
 # Which groups are trained on

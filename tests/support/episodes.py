@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from groupwise.completion import KeptSets
 from groupwise.config import TrainConfig
 from groupwise.objective.reductions.reduction import group_token_totals
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 from groupwise.train.step_batch import StepBatch, count_step
 from groupwise.train.update import accumulate_gradient
 from tests.support.tiny import gradients, plain_scores, policy_of, random_ids
@@ -189,5 +189,5 @@ def reference_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reducti
 
 def gradient_of(model: PreTrainedModel, groups: Sequence[TrainGroup], config: TrainConfig) -> dict[str, Tensor]:
     policy, batch = policy_of(model), batch_of(groups)
-    accumulate_gradient(policy, batch, count_step(batch, World()), config)
+    accumulate_gradient(policy, batch, count_step(batch, Ranks()), config)
     return gradients(policy.model)

@@ -1,4 +1,4 @@
-"""What each of several processes does in `test_world.py`; results go to files, one for each rank."""
+"""What each of several processes does in `test_ranks.py`; results go to files, one for each rank."""
 
 import json
 from dataclasses import replace
@@ -14,10 +14,10 @@ from groupwise.config import EntropyOptions, KlOptions, TrainConfig
 from groupwise.model.reference import frozen_copy
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import collect
 from groupwise.train.loop import over_ranks
-from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.step_batch import count_step
 from groupwise.train.update import Updated, accumulate_gradient, update
@@ -35,7 +35,7 @@ def pay_at(position: int) -> list[Pay]:
     return [(1.0, 0.0), (0.0 if position % 3 == 0 else 1.0, float(position % 2))]
 
 
-def collected(world: World) -> dict[str, Any]:
+def collected(ranks: Ranks) -> dict[str, Any]:
     """One step of active sampling: what is admitted here, and the measurements of all ranks."""
     config = TrainConfig.model_validate(
         {
@@ -43,31 +43,31 @@ def collected(world: World) -> dict[str, Any]:
             "advantage": {"estimator": {"type": "group", "scale": "batch_std"}},
         }
     )
-    result = collect(fake_sampler(config, pay_at), 1, 0, frozenset(), world)
+    result = collect(fake_sampler(config, pay_at), 1, 0, frozenset(), ranks)
     nothing = Updated({}, np.empty(0, dtype=np.float32))
-    advantages = advantages_of(result.admitted, config, world)
+    advantages = advantages_of(result.admitted, config, ranks)
     return {
         "admitted": [group.position for group in result.admitted],
         "sampled": [group.position for group in result.sampled],
         "advantages": {group.position: row.tolist() for group, row in zip(result.admitted, advantages, strict=True)},
         "next_position": result.next_position,
-        "metrics": over_ranks([rollout_metrics(result, config)], nothing, world),
+        "metrics": over_ranks([rollout_metrics(result, config)], nothing, ranks),
     }
 
 
-def gradient(groups: list[TrainGroup], reduction: str, world: World) -> dict[str, torch.Tensor]:
+def gradient(groups: list[TrainGroup], reduction: str, ranks: Ranks) -> dict[str, torch.Tensor]:
     """The gradient of one optimizer step, summed over all ranks."""
     policy = policy_of(build("llama").double())
     config = config_of(40, reduction)
     batch = batch_of(groups)
-    accumulate_gradient(policy, batch, count_step(batch, world), config)
+    accumulate_gradient(policy, batch, count_step(batch, ranks), config)
     own = gradients(policy.model)
     full = {name: own.get(name, torch.zeros_like(weight)) for name, weight in policy.model.named_parameters()}
-    world.sum_gradients(list(full.values()))
+    ranks.sum_gradients(list(full.values()))
     return full
 
 
-def updated(groups: list[TrainGroup], world: World) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+def updated(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     """Weights and merged measurements after two epochs of plain gradient steps."""
     policy = policy_of(build("llama").double())
     reference = frozen_copy(policy_of(build("llama", seed=1).double()))
@@ -79,8 +79,8 @@ def updated(groups: list[TrainGroup], world: World) -> tuple[dict[str, torch.Ten
     )
     groups = [replace(group, kl_coefficient=0.05) for group in groups]
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
-    updated = update(policy, reference, optimizer, batch_of(groups), 1, config, world, entropy_coefficient=0.01)
-    return policy.model.state_dict(), over_ranks([updated.metrics], updated, world)
+    updated = update(policy, reference, optimizer, batch_of(groups), 1, config, ranks, entropy_coefficient=0.01)
+    return policy.model.state_dict(), over_ranks([updated.metrics], updated, ranks)
 
 
 def work(rank: int, size: int, folder: str) -> None:
@@ -88,25 +88,25 @@ def work(rank: int, size: int, folder: str) -> None:
     torch.set_num_threads(1)
     if size > 1:
         dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=size)
-    world = World.current()
-    assert (world.rank, world.size) == (rank, size)
-    groups = world.share(train_groups(build("llama")))
+    ranks = Ranks.current()
+    assert (ranks.rank, ranks.size) == (rank, size)
+    groups = ranks.share(train_groups(build("llama")))
     tensors: dict[str, torch.Tensor] = {}
     for reduction in REDUCTIONS:
-        summed = gradient(groups, reduction, world)
+        summed = gradient(groups, reduction, ranks)
         tensors |= {f"{reduction}/{name}": tensor for name, tensor in summed.items()}
-    weights, metrics = updated(groups, world)
+    weights, metrics = updated(groups, ranks)
     tensors |= {f"updated/{name}": tensor.contiguous() for name, tensor in weights.items()}
     # The first rank alone has a group.
-    uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], world)
+    uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], ranks)
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
     save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
     facts = {
         "metrics": metrics,
-        "collected": collected(world),
-        "totals": vars(count_step(batch_of(groups), world)),
-        "sum": world.sum([1.0 + rank, 0.1]),
-        "gather": world.gather({"rank": rank, "text": "é" * rank}),
+        "collected": collected(ranks),
+        "totals": vars(count_step(batch_of(groups), ranks)),
+        "sum": ranks.sum([1.0 + rank, 0.1]),
+        "gather": ranks.gather({"rank": rank, "text": "é" * rank}),
     }
     Path(f"{folder}/facts-{rank}-of-{size}.json").write_text(json.dumps(facts))
     if size > 1:

@@ -17,8 +17,8 @@ from groupwise.model.score import Scores
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.loss import policy_loss
 from groupwise.problem import Problem
+from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import count_step, step_batch
 from groupwise.train.streams import with_selection
 from groupwise.train.update import loss_inputs, objective_of
@@ -181,14 +181,14 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
     """
     imported = translate(Source("options", dict(options)))
     config = TrainConfig.model_validate(imported.config)
-    world = World()
+    ranks = Ranks()
     graded = _graded_groups(batch, config)
-    advantages_PG = advantages_of(graded, config, world)
+    advantages_PG = advantages_of(graded, config, ranks)
     step = step_batch(graded, advantages_PG, config)
     # What a pass of the trainer and of the reference would have given them.
     step = replace(step, old_logps_N=batch.old_N, ref_logps_N=batch.ref_N, old_entropies_N=batch.entropies_N)
     if isinstance(config.entropy.tokens, TopEntropy):
-        step = with_selection(step, config.entropy, 0, world)
+        step = with_selection(step, config.entropy, 0, ranks)
     new_N, entropies_N = batch.new_N.clone().requires_grad_(), batch.entropies_N.clone().requires_grad_()
     parts = [step.take(episodes) for episodes in step.groups()] if mean_of_groups else [step]
     lengths = [int(part.lengths_E.sum()) for part in parts]
@@ -196,7 +196,7 @@ def groupwise_gradients(options: Mapping[str, Any], batch: Batch, mean_of_groups
     for part, new, entropies in zip(parts, new_N.split(lengths), entropies_N.split(lengths), strict=True):
         micro = replace(part, old_logps_N=None) if config.updates_per_step == 1 else part
         scores = Scores(new, entropies, entropies.detach())
-        inputs = loss_inputs(micro, scores, count_step(part, world), config, config.entropy.bonus.start)
+        inputs = loss_inputs(micro, scores, count_step(part, ranks), config, config.entropy.bonus.start)
         total = total + policy_loss(objective_of(config), inputs).loss / len(parts)
     total.backward()
     assert new_N.grad is not None

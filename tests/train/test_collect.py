@@ -15,13 +15,13 @@ from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.objective.metric import Metric
 from groupwise.problem import Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.track.clock import Clock
 from groupwise.train.advantages import advantage_metrics, advantages_of
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Collected, Sampler, collect, passes_filter
 from groupwise.train.loop import advance, over_ranks
-from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.step_batch import step_batch
 from groupwise.train.update import Updated
@@ -58,7 +58,7 @@ def positions(groups: list[GradedGroup]) -> list[int]:
 
 def test_a_full_first_round_is_all() -> None:
     engine = Engine()
-    collected = collect(sampler_of(set(range(100)), config_of(), engine), 1, 10, frozenset(), World())
+    collected = collect(sampler_of(set(range(100)), config_of(), engine), 1, 10, frozenset(), Ranks())
     assert engine.positions() == [[10, 11, 12, 13]]
     assert positions(collected.admitted) == positions(collected.sampled) == [10, 11, 12, 13]
     assert collected.next_position == 14
@@ -66,7 +66,7 @@ def test_a_full_first_round_is_all() -> None:
 
 def test_refill_until_the_step_is_full() -> None:
     engine = Engine()
-    collected = collect(sampler_of({0, 3, 6, 9, 12}, config_of(), engine), 1, 0, frozenset(), World())
+    collected = collect(sampler_of({0, 3, 6, 9, 12}, config_of(), engine), 1, 0, frozenset(), Ranks())
     assert positions(collected.admitted) == [0, 3, 6, 9]
     asked = [position for call in engine.positions() for position in call]
     assert asked == list(range(collected.next_position))
@@ -76,7 +76,7 @@ def test_refill_until_the_step_is_full() -> None:
 
 def test_the_budget_is_hard() -> None:
     collected = collect(
-        sampler_of(set(), config_of(wanted=5, max_prompts_per_step_factor=2.5)), 1, 0, frozenset(), World()
+        sampler_of(set(), config_of(wanted=5, max_prompts_per_step_factor=2.5)), 1, 0, frozenset(), Ranks()
     )
     assert collected.admitted == []
     assert collected.next_position == 12
@@ -85,7 +85,7 @@ def test_the_budget_is_hard() -> None:
 
 def test_surplus_groups_are_dropped_and_the_next_step_begins_behind_them() -> None:
     """One in four of the first round passes, and of the refill all do."""
-    collected = collect(sampler_of({0, *range(4, 100)}, config_of()), 1, 0, frozenset(), World())
+    collected = collect(sampler_of({0, *range(4, 100)}, config_of()), 1, 0, frozenset(), Ranks())
     assert positions(collected.admitted) == [0, 4, 5, 6]
     assert collected.next_position > 7
     metrics = rollout_metrics(collected, config_of())
@@ -95,7 +95,7 @@ def test_surplus_groups_are_dropped_and_the_next_step_begins_behind_them() -> No
 
 def test_without_refill_there_is_one_round() -> None:
     engine = Engine()
-    collected = collect(sampler_of({1}, config_of(refill=False), engine), 1, 0, frozenset(), World())
+    collected = collect(sampler_of({1}, config_of(refill=False), engine), 1, 0, frozenset(), Ranks())
     assert engine.positions() == [[0, 1, 2, 3]]
     assert positions(collected.admitted) == [1]
     assert collected.next_position == 4
@@ -113,7 +113,7 @@ def test_admitted_are_the_first_that_pass_within_the_budget(
 ) -> None:
     config = config_of(wanted, max_prompts_per_step_factor=factor)
     engine = Engine()
-    collected = collect(sampler_of(passing, config, engine), 1, start, frozenset(), World())
+    collected = collect(sampler_of(passing, config, engine), 1, start, frozenset(), Ranks())
     budget = math.floor(factor * wanted)
     sampled = range(start, collected.next_position)
     assert [position for call in engine.positions() for position in call] == list(sampled)
@@ -124,7 +124,7 @@ def test_admitted_are_the_first_that_pass_within_the_budget(
     before_last = sampled[: -len(engine.positions()[-1])]
     assert sum(p in passing for p in before_last) < wanted
 
-    again = collect(sampler_of(passing, config), 1, start, frozenset(), World())
+    again = collect(sampler_of(passing, config), 1, start, frozenset(), Ranks())
     assert positions(again.sampled) == positions(collected.sampled)
     assert positions(again.admitted) == positions(collected.admitted)
 
@@ -132,7 +132,7 @@ def test_admitted_are_the_first_that_pass_within_the_budget(
 def test_seeds_follow_from_run_step_position_and_sample() -> None:
     engine = Engine()
     sampler = sampler_of({5}, config_of(samples=2), engine)
-    collect(sampler, 9, 4, frozenset(), World())
+    collect(sampler, 9, 4, frozenset(), Ranks())
     for call in engine.asked:
         for request in call:
             position = int(request.prompt_ids[0])
@@ -180,7 +180,7 @@ def test_a_group_that_could_not_be_judged_is_never_trained_on(what: str) -> None
 def test_failed_groups_are_refilled_and_left_out_of_the_statistics() -> None:
     config = config_of(wanted=2, filter="none", refill=True)
     sampler = fake_sampler(config, lambda position: [RIGHT, FAILED] if position == 0 else [RIGHT, WRONG])
-    collected = collect(sampler, 1, 0, frozenset(), World())
+    collected = collect(sampler, 1, 0, frozenset(), Ranks())
     assert positions(collected.admitted) == [1, 2]
     metrics = rollout_metrics(collected, config)
     assert metrics["groups/failed"].value == 1
@@ -197,7 +197,7 @@ def test_rollout_metrics_by_hand() -> None:
     engine = Engine(length_of=lambda position, sample: 2 + 4 * sample + position)
     config = config_of(3, refill=False)
     metrics = rollout_metrics(
-        collect(fake_sampler(config, pay.__getitem__, engine), 1, 0, frozenset(), World()), config
+        collect(fake_sampler(config, pay.__getitem__, engine), 1, 0, frozenset(), Ranks()), config
     )
     expected = {
         "groups/sampled": Metric(3, "sum"),
@@ -239,9 +239,9 @@ def test_rollout_metrics_by_hand() -> None:
 def test_spreads_are_those_of_all_samples_however_they_were_divided() -> None:
     pay: dict[int, list[Pay]] = {0: [RIGHT, WRONG], 1: [(1.0, 1.0), (1.0, 0.0)], 2: [WRONG, WRONG]}
     config = config_of(3, refill=False)
-    sampled = collect(fake_sampler(config, pay.__getitem__), 1, 0, frozenset(), World()).sampled
+    sampled = collect(fake_sampler(config, pay.__getitem__), 1, 0, frozenset(), Ranks()).sampled
     whole, divided = (
-        over_ranks([rollout_metrics(Collected([], part, 3), config) for part in parts], NOTHING, World())
+        over_ranks([rollout_metrics(Collected([], part, 3), config) for part in parts], NOTHING, Ranks())
         for parts in ([sampled], [sampled[:1], sampled[1:]])
     )
     assert divided == pytest.approx(whole, rel=1e-12)
@@ -255,8 +255,8 @@ def test_spreads_are_those_of_all_samples_however_they_were_divided() -> None:
 
 def test_equal_rewards_have_no_spread_and_no_shares() -> None:
     config = config_of(3, refill=False)
-    sampled = collect(fake_sampler(config, lambda position: [(1.0, 0.7)] * 2), 1, 0, frozenset(), World())  # noqa: ARG005
-    values = over_ranks([rollout_metrics(sampled, config)], NOTHING, World())
+    sampled = collect(fake_sampler(config, lambda position: [(1.0, 0.7)] * 2), 1, 0, frozenset(), Ranks())  # noqa: ARG005
+    values = over_ranks([rollout_metrics(sampled, config)], NOTHING, Ranks())
     assert values["reward/total/std"] == 0
     assert not any("variance_fraction" in name for name in values)
 
@@ -265,7 +265,7 @@ def test_advantages_are_measured_before_and_after_their_scale() -> None:
     groups = [group_of([RIGHT, WRONG, WRONG, WRONG]), group_of([RIGHT, RIGHT, WRONG, WRONG])]
     advantages = np.array([[3.0, -1.0, -1.0, -1.0], [1.0, 1.0, -1.0, -1.0]])
     parts = [advantage_metrics([group], advantages[[index]]) for index, group in enumerate(groups)]
-    values = over_ranks(parts, NOTHING, World())
+    values = over_ranks(parts, NOTHING, Ranks())
     centred = np.array([[0.75, -0.25, -0.25, -0.25], [0.5, 0.5, -0.5, -0.5]])
     assert values["advantage/mean"] == 0
     assert values["advantage/std"] == pytest.approx(float(advantages.std()))
@@ -289,7 +289,7 @@ def test_a_rank_without_groups_measures_nothing_but_counts() -> None:
 def test_advancing_counts_all_that_was_sampled() -> None:
     state = TrainState(step=3, problem_position=40, optimizer_updates=5, sampled_tokens=100)
     values = {"optimizer/updates": 2.0, "tokens/sampled": 20.0}
-    advance(state, Collected([], [], 51), values, Clock(), config_of(), World())
+    advance(state, Collected([], [], 51), values, Clock(), config_of(), Ranks())
     assert (state.step, state.problem_position, state.optimizer_updates, state.sampled_tokens) == (4, 51, 7, 120)
 
 
@@ -301,7 +301,7 @@ def test_advantages_of_groups() -> None:
         group_of([RIGHT, WRONG, WRONG, WRONG], format={"weight": 0.2}),
         group_of([(1.0, 1.0), RIGHT, RIGHT, WRONG]),
     ]
-    plain = advantages_of(groups, config_of(samples=4), World())
+    plain = advantages_of(groups, config_of(samples=4), Ranks())
     assert plain.dtype == np.float64
     np.testing.assert_allclose(plain, [[0.75, -0.25, -0.25, -0.25], [0.25, 0.25, 0.25, -0.75]], rtol=1e-15)
     scaled = advantages_of(
@@ -309,10 +309,10 @@ def test_advantages_of_groups() -> None:
         TrainConfig.model_validate(
             {"advantage": {"estimator": {"type": "group", "scale": "group_std"}}, "batch": {"samples_per_prompt": 4}}
         ),
-        World(),
+        Ranks(),
     )
     np.testing.assert_allclose(scaled[0], np.array([0.75, -0.25, -0.25, -0.25]) / (0.5 + 1e-4), rtol=1e-12)
-    assert advantages_of([], config_of(samples=3), World()).shape == (0, 3)
+    assert advantages_of([], config_of(samples=3), Ranks()).shape == (0, 3)
 
 
 def test_the_update_gets_the_ids_of_the_engine() -> None:

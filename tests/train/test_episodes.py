@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from groupwise.objective.metric import merge_metrics
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 from groupwise.train.step_batch import count_step, micro_batches
 from groupwise.train.update import accumulate_gradient, update
 from tests.support.episodes import (
@@ -107,7 +107,7 @@ def test_only_sampled_tokens_lie_on_the_token_axis() -> None:
     assert batch.lengths_E.tolist() == [len(ids) for ids in sampled]
     # Five spans, the first, third and fifth sampled.
     assert batch.take(np.array([2])).turn_N.tolist() == [0, 1, 2, 2, 2]
-    assert count_step(batch, World()).tokens == sum(map(len, sampled))
+    assert count_step(batch, Ranks()).tokens == sum(map(len, sampled))
 
 
 def test_no_measurement_sees_the_context() -> None:
@@ -115,7 +115,7 @@ def test_no_measurement_sees_the_context() -> None:
     model = build("llama")
     groups = episode_groups(model)
     batch = batch_of(groups)
-    measured = accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config_of(10_000))
+    measured = accumulate_gradient(policy_of(model), batch, count_step(batch, Ranks()), config_of(10_000))
     merged = merge_metrics(part.metrics for part in measured)
     new, entropies = [], []
     for group in groups:
@@ -151,7 +151,7 @@ def test_a_whole_update_does_not_depend_on_the_division() -> None:
         )
         policy = policy_of(model)
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
-        update(policy, reference, optimizer, batch, 1, config, World())
+        update(policy, reference, optimizer, batch, 1, config, Ranks())
         after.append(dict(policy.model.state_dict()))
     assert relative_difference(after[0], dict(model.state_dict())) > 1e-3
     for weights in after[1:]:

@@ -3,8 +3,8 @@
 from groupwise.config import TrainConfig
 from groupwise.data.stream import ProblemStream, shuffled_stream
 from groupwise.problem import Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.train.collect import collect, next_positions, retired_problems
-from groupwise.train.ranks import World
 from tests.support.fakes import Pay, fake_sampler
 
 RIGHT: Pay = (1.0, 0.0)
@@ -28,7 +28,7 @@ def test_solved_problems_are_retired() -> None:
             "active_sampling": {"filter": "none", "refill": False},
         }
     )
-    collected = collect(fake_sampler(config, pay), 1, 0, frozenset(), World())
+    collected = collect(fake_sampler(config, pay), 1, 0, frozenset(), Ranks())
     assert retired_problems(collected, 1.0) == ["p3"]
     assert retired_problems(collected, 0.5) == ["p2", "p3"]
     assert retired_problems(collected, 0.25) == ["p1", "p2", "p3"]

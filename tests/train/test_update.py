@@ -17,9 +17,9 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import frozen_copy
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reductions.reduction import StepTotals
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.ranks import World
 from groupwise.train.schedule import lr_factor
 from groupwise.train.step_batch import StepBatch, count_step, micro_batches
 from groupwise.train.streams import with_old_logps, with_ref_logps
@@ -92,7 +92,7 @@ def test_the_loss_metric_is_that_of_the_whole_step(reduction: str) -> None:
     expected = float(reference_loss(model, groups, reduction).detach())
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_of(micro_batch_tokens, reduction)
-        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config)
+        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, Ranks()), config)
         assert float(merge_metrics(part.metrics for part in measured)["policy/loss"].value) == pytest.approx(
             expected, rel=1e-5
         )
@@ -104,7 +104,7 @@ def test_measurements_do_not_depend_on_micro_batches() -> None:
     merged = []
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_of(micro_batch_tokens)
-        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config)
+        measured = accumulate_gradient(policy_of(model), batch, count_step(batch, Ranks()), config)
         merged.append(
             {name: float(metric.value) for name, metric in merge_metrics(part.metrics for part in measured).items()}
         )
@@ -119,7 +119,7 @@ def test_a_gradient_adds_to_the_one_that_is_there() -> None:
     model = build("qwen3")
     groups = train_groups(model)
     config = config_of(40)
-    totals = count_step(batch_of(groups), World())
+    totals = count_step(batch_of(groups), Ranks())
     policy = policy_of(model)
     for group in groups:
         accumulate_gradient(policy, batch_of([group]), totals, config)
@@ -275,7 +275,7 @@ def test_each_minibatch_is_normalised_by_its_own_totals() -> None:
 
     policy = policy_of(model)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.05)
-    metrics = update(policy, None, optimizer, batch_of(groups), 5, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(groups), 5, config, Ranks()).metrics
     assert metrics["optimizer/updates"].value == 4
     moved = {name: weight - before for (name, weight), before in zip(
         policy.model.state_dict().items(), model.state_dict().values(), strict=True)}  # fmt: skip
@@ -324,7 +324,7 @@ def test_the_micro_batch_size_changes_nothing_after_several_minibatches(axis: st
         policy = policy_of(model)
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = other if config.kl.coefficient else None
-        updated = update(policy, reference, optimizer, batch_of(own), 1, config, World(), config.entropy.bonus.start)
+        updated = update(policy, reference, optimizer, batch_of(own), 1, config, Ranks(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
         measured.append({name: float(metric.value) for name, metric in updated.metrics.items()})
     assert relative_difference(after[0], dict(model.state_dict())) > 1e-3
@@ -344,7 +344,7 @@ def test_each_axis_changes_the_update(axis: str) -> None:
         own = [replace(group, kl_coefficient=config.kl.coefficient) for group in train_groups(model)]
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.5)
         reference = frozen_copy(policy_of(build("llama", seed=1))) if config.kl.coefficient else None
-        update(policy, reference, optimizer, batch_of(own), 1, config, World(), config.entropy.bonus.start)
+        update(policy, reference, optimizer, batch_of(own), 1, config, Ranks(), config.entropy.bonus.start)
         after.append(dict(policy.model.state_dict()))
     assert relative_difference(after[1], after[0]) > 1e-4
 
@@ -360,7 +360,7 @@ def test_groups_without_signal_count_and_are_not_forwarded() -> None:
         rows = []
         policy.model.model.layers[0].register_forward_hook(lambda module, args, output: rows.append(args[0].shape[1]))  # noqa: ARG005, B023
         optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.1)
-        update(policy, None, optimizer, batch_of(step_groups), 1, config, World())
+        update(policy, None, optimizer, batch_of(step_groups), 1, config, Ranks())
         changes.append(
             {n: w.detach() - b for (n, w), b in zip(policy.model.named_parameters(), model.parameters(), strict=True)}
         )
@@ -379,7 +379,7 @@ def test_sequences_that_are_not_trained_leave_numerator_and_denominator() -> Non
         replace(last, sequences=tuple(replace(s, trained=i < 3) for i, s in enumerate(last.sequences))),
     ]
     absent = [*groups[:-1], replace(last, sequences=last.sequences[:3])]
-    assert count_step(batch_of(masked), World()) == count_step(batch_of(absent), World())
+    assert count_step(batch_of(masked), Ranks()) == count_step(batch_of(absent), Ranks())
     for reduction in REDUCTIONS:
         config = config_of(40, reduction)
         assert relative_difference(gradient_of(model, masked, config), gradient_of(model, absent, config)) < 5e-6
@@ -408,7 +408,7 @@ def test_at_step_0_the_ratio_is_1_and_the_engine_agrees(old_logps: str) -> None:
     policy = load_policy("bundled")
     config = config_with(objective={"old_logps": old_logps}, batch={"micro_batch_tokens": 150})
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-3)
-    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, Ranks()).metrics
     tolerance = 1e-5 if old_logps == "sampler" else 2e-6
     assert float(metrics["policy/ratio_min"].value) == pytest.approx(1, abs=tolerance)
     assert float(metrics["policy/ratio_max"].value) == pytest.approx(1, abs=tolerance)
@@ -422,7 +422,7 @@ def test_the_engine_is_compared_with_the_weights_that_sampled_alone() -> None:
     policy = load_policy("bundled")
     config = config_with(batch={"epochs_per_step": 3}, optimizer={"max_grad_norm": 10.0})
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-2)
-    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, World()).metrics
+    metrics = update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, Ranks()).metrics
     assert float(metrics["policy/ratio_max"].value) > 1.1
     assert float(metrics["engine/logp_gap_max"].value) < 1e-5
 
@@ -495,8 +495,8 @@ def test_the_gradient_is_clipped_to_its_norm() -> None:
     policy = policy_of(model)
     batch = batch_of(groups)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=1.0)
-    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
-    metrics = optimizer_step(policy, optimizer, norm / 4, World())
+    accumulate_gradient(policy, batch, count_step(batch, Ranks()), config_of(10_000))
+    metrics = optimizer_step(policy, optimizer, norm / 4, Ranks())
     assert metrics["optimizer/grad_norm"].value == pytest.approx(norm, rel=1e-5)
     assert metrics["optimizer/grad_clipped_fraction"].value == 1
     moved = {name: before - weight for (name, weight), before in zip(
@@ -512,16 +512,16 @@ def test_a_gradient_that_is_not_finite_changes_nothing(poison: float) -> None:
     policy = policy_of(model)
     batch = batch_of(groups)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.1, weight_decay=0.5)
-    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
-    optimizer_step(policy, optimizer, 1.0, World())
+    accumulate_gradient(policy, batch, count_step(batch, Ranks()), config_of(10_000))
+    optimizer_step(policy, optimizer, 1.0, Ranks())
     weights = copy.deepcopy(policy.model.state_dict())
     moments = copy.deepcopy(optimizer.state_dict()["state"])
 
-    accumulate_gradient(policy, batch, count_step(batch, World()), config_of(10_000))
+    accumulate_gradient(policy, batch, count_step(batch, Ranks()), config_of(10_000))
     gradient = next(policy.model.parameters()).grad
     assert gradient is not None
     gradient[0, 0] = poison
-    metrics = optimizer_step(policy, optimizer, 1.0, World())
+    metrics = optimizer_step(policy, optimizer, 1.0, Ranks())
 
     assert metrics["optimizer/skipped_fraction"] == Metric(1.0, "mean")
     merged = merge_metrics([metrics])
@@ -541,7 +541,7 @@ def test_a_skipped_update_is_counted_and_the_next_one_is_not_touched_by_it() -> 
     policy, untouched = policy_of(model), policy_of(model)
     for one, several in ((policy, [broken, groups]), (untouched, [groups])):
         optimizer = torch.optim.SGD(one.model.parameters(), lr=0.1)
-        measured = [update(one, None, optimizer, batch_of(part), 1, config_of(40), World()).metrics for part in several]
+        measured = [update(one, None, optimizer, batch_of(part), 1, config_of(40), Ranks()).metrics for part in several]
         if one is policy:
             assert [float(metrics["optimizer/skipped_fraction"].value) for metrics in measured] == [1.0, 0.0]
     for name, weight in policy.model.state_dict().items():
@@ -552,7 +552,7 @@ def test_no_groups_change_nothing() -> None:
     policy = policy_of(build("llama"))
     before = copy.deepcopy(policy.model.state_dict())
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.1, weight_decay=0.5)
-    metrics = update(policy, None, optimizer, batch_of([]), 1, config_of(100), World()).metrics
+    metrics = update(policy, None, optimizer, batch_of([]), 1, config_of(100), Ranks()).metrics
     assert metrics == {"optimizer/updates": Metric(0, "max")}
     assert all(torch.equal(weight, before[name]) for name, weight in policy.model.state_dict().items())
 
@@ -562,7 +562,7 @@ def test_frozen_weights_stay() -> None:
     frozen = policy.model.get_input_embeddings().weight
     before = frozen.detach().clone()
     optimizer = torch.optim.AdamW([weight for _, weight in policy.trainable()], lr=1e-2)
-    update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config_with(), World())
+    update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config_with(), Ranks())
     assert torch.equal(frozen, before)
     # The head shares them.
     assert policy.head.weight is frozen
@@ -571,8 +571,8 @@ def test_frozen_weights_stay() -> None:
 
 def test_totals_count_sequences_and_tokens() -> None:
     groups = numbered_groups([(3, [2, 1]), (5, [4])])
-    assert count_step(batch_of(groups), World()) == StepTotals(sequences=3, tokens=7, groups=2)
-    assert count_step(batch_of([]), World()) == StepTotals(sequences=0, tokens=0, groups=0)
+    assert count_step(batch_of(groups), Ranks()) == StepTotals(sequences=3, tokens=7, groups=2)
+    assert count_step(batch_of([]), Ranks()) == StepTotals(sequences=0, tokens=0, groups=0)
 
 
 # The learning rate

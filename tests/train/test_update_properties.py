@@ -19,9 +19,9 @@ from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.problem import Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import passes_filter
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import count_step, step_batch
 from groupwise.train.update import accumulate_gradient
 from tests.support.episodes import (
@@ -160,7 +160,7 @@ ROWS = st.lists(
 def advantages(rows: Sequence[Sequence[float]], **options: Any) -> Any:
     sections = {"batch": {"samples_per_prompt": SIZE}, "advantage": {"estimator": {"type": "group", **options}}}
     config = TrainConfig.model_validate(sections)
-    return advantages_of([graded(row, seed=p) for p, row in enumerate(rows)], config, World())
+    return advantages_of([graded(row, seed=p) for p, row in enumerate(rows)], config, Ranks())
 
 
 @given(ROWS, st.floats(-5, 5))
@@ -197,7 +197,7 @@ def test_a_filtered_group_leaves_no_trace() -> None:
         estimator = {"type": "group", "scale": scale}
         sections = {"batch": {"samples_per_prompt": 8}, "advantage": {"estimator": estimator}}
         config = TrainConfig.model_validate(sections)
-        assert not advantages_of([taught, silent], config, World())[1].any()
+        assert not advantages_of([taught, silent], config, Ranks())[1].any()
 
 
 # Truncated answers
@@ -214,7 +214,7 @@ def test_masked_answers_count_in_the_baseline_and_nowhere_else(reduction: str) -
     }
     config = config_with(**sections)
     groups = [graded([0, 1, 1, 0], lengths, seed) for seed, lengths in enumerate(group_sizes)]
-    made = step_batch(groups, advantages_of(groups, config, World()), config)
+    made = step_batch(groups, advantages_of(groups, config, Ranks()), config)
     referred = replace(made, ref_logps_N=made.sampler_logps_N - 0.5)
     absent = referred.take(np.flatnonzero(made.lengths_E.numpy() <= 5))
     assert referred.trained_E.tolist() == [n <= 5 for lengths in group_sizes for n in lengths]
@@ -222,7 +222,7 @@ def test_masked_answers_count_in_the_baseline_and_nowhere_else(reduction: str) -
     found = []
     for batch in (referred, absent):
         policy = policy_of(model)
-        accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient=0.1)
+        accumulate_gradient(policy, batch, count_step(batch, Ranks()), config, entropy_coefficient=0.1)
         found.append(gradients(policy.model))
     assert relative_difference(*found) < 1e-5
 
@@ -255,7 +255,7 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
             kl={"coefficient": 0.1, "importance": importance},
         )
         policy = policy_of(model)
-        measured = accumulate_gradient(policy, batch, count_step(batch, World()), config)
+        measured = accumulate_gradient(policy, batch, count_step(batch, Ranks()), config)
         assert all(np.isfinite(float(metric.value)) for part in measured for metric in part.metrics.values())
         assert all(bool(gradient.isfinite().all()) for gradient in gradients(policy.model).values())
 

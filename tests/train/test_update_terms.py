@@ -16,9 +16,9 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import fingerprint_weights, frozen_copy, refresh
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.metric import merge_metrics
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import count_step
 from groupwise.train.streams import with_old_logps, with_ref_logps, with_selection
 from groupwise.train.update import accumulate_gradient, update
@@ -56,7 +56,7 @@ def by_update(
     """Gradient and measurements of the real path, in micro-batches."""
     policy = policy_of(model)
     batch = with_old_logps(policy, batch_of(groups), config)
-    measured = accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient)
+    measured = accumulate_gradient(policy, batch, count_step(batch, Ranks()), config, entropy_coefficient)
     merged = merge_metrics(part.metrics for part in measured)
     return gradients(policy.model), {name: float(metric.value) for name, metric in merged.items()}
 
@@ -105,7 +105,7 @@ def test_a_policy_that_is_its_reference_pays_nothing(estimator: str, importance:
     penalised = [replace(group, kl_coefficient=0.5) for group in groups]
     scored = with_ref_logps(frozen_copy(policy), batch_of(penalised), config)
     policy = policy_of(model)
-    found_parts = accumulate_gradient(policy, scored, count_step(scored, World()), config)
+    found_parts = accumulate_gradient(policy, scored, count_step(scored, Ranks()), config)
     merged = merge_metrics(part.metrics for part in found_parts)
     found, measured = gradients(policy.model), {name: float(metric.value) for name, metric in merged.items()}
     assert measured["policy/kl_loss"] == pytest.approx(0, abs=1e-10)
@@ -165,7 +165,7 @@ def test_the_reference_stays_until_it_is_refreshed() -> None:
     before = fingerprint_weights(reference)
     losses = []
     for step in (1, 2):
-        metrics = update(policy, reference, optimizer, batch_of(groups), step, config, World()).metrics
+        metrics = update(policy, reference, optimizer, batch_of(groups), step, config, Ranks()).metrics
         losses.append(float(metrics["policy/kl_loss"].value))
     assert losses[0] == pytest.approx(0, abs=1e-10)
     assert losses[1] > 1e-5
@@ -174,7 +174,7 @@ def test_the_reference_stays_until_it_is_refreshed() -> None:
 
     refresh(reference, policy)
     assert fingerprint_weights(reference) == fingerprint_weights(policy)
-    metrics = update(policy, reference, optimizer, batch_of(groups), 3, config, World()).metrics
+    metrics = update(policy, reference, optimizer, batch_of(groups), 3, config, Ranks()).metrics
     assert float(metrics["policy/kl_loss"].value) == pytest.approx(0, abs=1e-10)
     # It is a copy, and does not follow.
     assert fingerprint_weights(reference) != fingerprint_weights(policy)
@@ -294,7 +294,7 @@ def test_the_same_tokens_are_picked_whatever_the_micro_batches(chosen: dict[str,
     for micro_batch_tokens in (10_000, 40, 1):
         config = config_with(entropy=chosen, batch={"micro_batch_tokens": micro_batch_tokens})
         known = with_old_logps(policy, batch_of(groups), config)
-        made = with_selection(known, config.entropy, 7, World())
+        made = with_selection(known, config.entropy, 7, Ranks())
         picked.append([[] if part_N is None else part_N.tolist() for part_N in (made.policy_mask_N, made.drift_N)])
     assert picked[0] == picked[1] == picked[2]
     tokens = len(picked[0][0])
@@ -360,7 +360,7 @@ def test_scoring_over_the_kept_sets_finds_what_was_sampled_from(filtered: dict[s
     for step in (groups, changed(groups, lambda sequence: replace(sequence, kept=None))):
         policy.model.zero_grad(set_to_none=True)
         batch = batch_of(step)
-        parts = accumulate_gradient(policy, batch, count_step(batch, World()), config, entropy_coefficient=0.1)
+        parts = accumulate_gradient(policy, batch, count_step(batch, Ranks()), config, entropy_coefficient=0.1)
         assert all(bool(gradient.isfinite().all()) for gradient in gradients(policy.model).values())
         merged = merge_metrics(part.metrics for part in parts)
         measured.append({name: float(metric.value) for name, metric in merged.items()})

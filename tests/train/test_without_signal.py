@@ -14,9 +14,9 @@ from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
 from groupwise.model.reference import frozen_copy
 from groupwise.model.score import Scores, score
+from groupwise.ranks import Ranks
 from groupwise.train import streams
 from groupwise.train import update as updating
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import count_step
 from groupwise.train.update import accumulate_gradient, update
 from tests.support.episodes import (
@@ -93,7 +93,7 @@ def test_what_acts_without_an_advantage_forwards_all_that_is_trained(
     config = config_with(**acting)
     seen = lengths_scored(monkeypatch)
     batch = batch_of(groups)
-    accumulate_gradient(policy_of(model), batch, count_step(batch, World()), config, config.entropy.bonus.start)
+    accumulate_gradient(policy_of(model), batch, count_step(batch, Ranks()), config, config.entropy.bonus.start)
     assert sorted(seen) == sorted(len(s.ids) for s in sequences_of(groups) if s.trained)
 
 
@@ -126,7 +126,7 @@ def test_no_pass_scores_what_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> 
     )
     seen = lengths_scored(monkeypatch)
     optimizer = torch.optim.AdamW(policy.model.parameters())
-    update(policy, frozen_copy(policy), optimizer, batch_of(groups), 1, config, World())
+    update(policy, frozen_copy(policy), optimizer, batch_of(groups), 1, config, Ranks())
     once = [len(s.ids) for s in sequences_of(groups) if s.trained]
     assert sorted(seen) == sorted(4 * once)
 
@@ -140,7 +140,7 @@ def after_one_step(config: TrainConfig) -> tuple[Policy, torch.optim.Optimizer, 
     model = build("llama")
     policy, groups = policy_of(model), train_groups(model)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-2, weight_decay=0.1)
-    update(policy, None, optimizer, batch_of(groups), 1, config, World())
+    update(policy, None, optimizer, batch_of(groups), 1, config, Ranks())
     return policy, optimizer, groups
 
 
@@ -149,7 +149,7 @@ def test_a_step_without_signal_moves_neither_weights_nor_momentum() -> None:
     policy, optimizer, groups = after_one_step(config)
     weights = [weight.detach().clone() for weight in policy.model.parameters()]
     moments = state_of(optimizer)
-    updated = update(policy, None, optimizer, batch_of(silenced(groups)), 2, config, World())
+    updated = update(policy, None, optimizer, batch_of(silenced(groups)), 2, config, Ranks())
     assert updated.metrics["optimizer/updates"].value == 0
     assert all(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
     assert all(torch.equal(*pair) for pair in zip(state_of(optimizer), moments, strict=True))
@@ -161,8 +161,8 @@ def test_a_step_without_signal_moves_neither_weights_nor_momentum() -> None:
     assert not any(torch.equal(*pair) for pair in zip(policy.model.parameters(), weights, strict=True))
 
 
-class BesideOther(World):
-    """A world whose other rank has a group with signal in everything that is counted."""
+class BesideOther(Ranks):
+    """A ranks whose other rank has a group with signal in everything that is counted."""
 
     def sum(self, values: list[float]) -> list[float]:
         return [value + 1.0 for value in values]

@@ -14,7 +14,7 @@ from groupwise.memory.truncated_model import layer_list
 from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy
 from groupwise.model.size import size_of
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 
 # What is free is not given away to the last: the allocator leaves gaps, most where small pieces come and go as in
 # activation checkpointing, and other programs want something too.
@@ -52,7 +52,7 @@ class MicroBatches:
 
 
 def fit_micro_batches(
-    config: TrainConfig, policy: Policy, longest_prompt: int, world: World, tokens: int | None = None
+    config: TrainConfig, policy: Policy, longest_prompt: int, ranks: Ranks, tokens: int | None = None
 ) -> MicroBatches:
     """Lower `batch.micro_batch_tokens` by halves until the worst case fits into the memory that is free here.
 
@@ -64,7 +64,7 @@ def fit_micro_batches(
         config: the options.
         policy: with everything loaded that stays, such as a reference. A copy that samples is not there while training.
         longest_prompt: in tokens.
-        world: the processes that train together.
+        ranks: the processes that train together.
         tokens: of a resumed run, which keeps the budget that it began with.
 
     Raises:
@@ -87,7 +87,7 @@ def fit_micro_batches(
     if layer_list(policy) is None:
         return MicroBatches(asked, asked, 0, 0, None, needs)
     memory = PassMemory(policy, config)
-    free = free_bytes(policy.device, world)
+    free = free_bytes(policy.device, ranks)
     usable = None if free is None else int(USABLE_SHARE * free)
 
     def step_bytes(budget: int) -> int:
@@ -101,7 +101,7 @@ def fit_micro_batches(
     budget = asked
     while tokens is None and budget and not fits(budget):
         budget = budget // 2 if budget >= longest else 0
-    budget = min(world.gather(budget))
+    budget = min(ranks.gather(budget))
     needed = step_bytes(budget) if budget else needs.peak(memory.bytes(alone))
     fitted = MicroBatches(budget, asked, step_bytes(asked), needed, usable, needs)
     if budget == 0:

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import torch
 
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 
 UNLIMITED = 2**60
 """Control groups of version 1 state a limit near 2^63 where there is none."""
 
 
-def free_bytes(device: torch.device, world: World) -> int | None:
+def free_bytes(device: torch.device, ranks: Ranks) -> int | None:
     """Bytes that this process may still take on the device; None where the system does not tell.
 
-    Processes of the world that run on one machine divide its main memory.
+    Processes that run on one machine divide its main memory.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     host = socket.gethostname()
-    sharers = world.gather(host).count(host)
+    sharers = ranks.gather(host).count(host)
     free_here = free_main_bytes(Path("/proc"), Path("/sys/fs/cgroup"))
     return None if free_here is None else free_here // sharers
 

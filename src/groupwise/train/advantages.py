@@ -11,12 +11,12 @@ from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.totals import rewarded, weights
 from groupwise.objective.advantages.estimator import GroupRewards, Moments, clip_advantages
 from groupwise.objective.metric import Metric
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 
 Advantages = NDArray[np.float64]
 
 
-def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, world: World) -> Advantages:
+def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ranks) -> Advantages:
     """Advantages over P, G of this rank's admitted groups; statistics of the batch are those of all ranks.
 
     A completion that could not be judged is compared with nothing and has the advantage 0.
@@ -26,7 +26,7 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, world: Wor
     # Groups with the same number of judged completions are a rectangle.
     parts = [[i for i, group in enumerate(groups) if len(group.kept) == size] for size in _sizes(groups)]
     rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
-    values = options.estimator.advantages(rewards, lambda tensors: _over_ranks(tensors, world))
+    values = options.estimator.advantages(rewards, lambda tensors: _over_ranks(tensors, ranks))
     for part, values_PG in zip(parts, values, strict=True):
         clipped_PG = clip_advantages(values_PG, options.clip) if options.clip > 0 else values_PG
         for i, values_G in zip(part, clipped_PG.numpy(), strict=True):
@@ -51,9 +51,9 @@ def group_rewards(groups: Sequence[GradedGroup], config: TrainConfig) -> GroupRe
     )
 
 
-def _over_ranks(parts: Sequence[torch.Tensor], world: World) -> Moments:
+def _over_ranks(parts: Sequence[torch.Tensor], ranks: Ranks) -> Moments:
     own = Moments.of(torch.cat([part.flatten() for part in parts]) if parts else torch.zeros(0, dtype=torch.float64))
-    return Moments(*world.sum([own.count, own.total, own.squares]))
+    return Moments(*ranks.sum([own.count, own.total, own.squares]))
 
 
 def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) -> dict[str, Metric]:

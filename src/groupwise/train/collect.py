@@ -11,9 +11,9 @@ from groupwise.grading.grader import Grader, PendingGroup
 from groupwise.grading.reward_options import CORRECTNESS
 from groupwise.model.load import Policy
 from groupwise.model.prompt import PromptRenderer
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.ranks import World
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
 # missing groups: the first rounds may have been unlucky.
@@ -71,7 +71,7 @@ class Sampler:
         return [pending[index] for index in range(len(positions))]
 
 
-def collect(sampler: Sampler, step: int, position: int, retired: frozenset[str], world: World) -> Collected:
+def collect(sampler: Sampler, step: int, position: int, retired: frozenset[str], ranks: Ranks) -> Collected:
     """Groups for one step, from `position` of the stream on, without the problems that are retired.
 
     Every rank samples its share of each round, and all agree on which groups are admitted: the first
@@ -85,11 +85,11 @@ def collect(sampler: Sampler, step: int, position: int, retired: frozenset[str],
     while count > 0:
         round_positions = next_positions(sampler.stream, position, count, retired)
         position = round_positions[-1] + 1
-        submitted = sampler.submitted(world.share(round_positions), step)
+        submitted = sampler.submitted(ranks.share(round_positions), step)
         start = time.monotonic()
         own |= {pending.position: sampler.grader.result(pending) for pending in submitted}
         waited += time.monotonic() - start
-        passes = world.sum([float(p in own and passes_filter(own[p], options.filter)) for p in round_positions])
+        passes = ranks.sum([float(p in own and passes_filter(own[p], options.filter)) for p in round_positions])
         admitted += [p for p, passed in zip(round_positions, passes, strict=True) if passed]
         asked += count
         missing = wanted - len(admitted)

@@ -12,6 +12,7 @@ from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.problem import Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine
 from groupwise.track.clock import Clock
 from groupwise.track.metrics import LOG_RATIOS_N, finished
@@ -21,7 +22,6 @@ from groupwise.train.advantages import Advantages, advantage_metrics, advantages
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
 from groupwise.train.interrupt import Interrupted, Interrupts
-from groupwise.train.ranks import World
 from groupwise.train.rollout_metrics import rollout_metrics
 from groupwise.train.schedule import lr_factor
 from groupwise.train.step_batch import step_batch
@@ -44,14 +44,14 @@ class Run:
     sampler: Sampler
     state: TrainState
     context: dict[str, Any]
-    world: World
+    ranks: Ranks
     tracker: Tracker
     eval_problems: list[Problem]
 
 
 def train(run: Run) -> bool:
     """Run the remaining steps; False if it was interrupted. Either way the last finished step is in a checkpoint."""
-    config, state, world = run.config, run.state, run.world
+    config, state, ranks = run.config, run.state, run.ranks
     with Interrupts() as interrupts:
         try:
             while state.step < config.run.steps:
@@ -59,15 +59,15 @@ def train(run: Run) -> bool:
 
                 # An interrupt while sampling ends the step at once: nothing has changed since the last one.
                 with interrupts.immediate():
-                    collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), world)
+                    collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), ranks)
                 run.engine.sleep()
                 clock.lap("sampling")
 
-                advantages_PG = advantages_of(collected.admitted, config, world)
+                advantages_PG = advantages_of(collected.admitted, config, ranks)
                 batch = step_batch(collected.admitted, advantages_PG, config)
                 lr = set_learning_rate(run)
                 updated = update(
-                    run.policy, run.reference, run.optimizer, batch, step, config, world, state.entropy_coefficient
+                    run.policy, run.reference, run.optimizer, batch, step, config, ranks, state.entropy_coefficient
                 )
                 run.engine.load_weights(run.policy.model.named_parameters(), version=step)
                 if run.reference is not None and is_due(step, config.kl.refresh_reference_every_steps):
@@ -79,11 +79,11 @@ def train(run: Run) -> bool:
                     advantage_metrics(collected.admitted, advantages_PG),
                     updated.metrics,
                 ]
-                values = over_ranks(measured, updated, world)
+                values = over_ranks(measured, updated, ranks)
                 line = {"step": step, "optimizer/lr": lr, **values}
                 line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
                 line["time/waited_for_rewards_seconds"] = collected.waited_seconds
-                advance(state, collected, values, clock, config, world)
+                advance(state, collected, values, clock, config, ranks)
                 if is_due(step, config.problems.eval_every_steps) and step < config.run.steps:
                     line |= eval_fields(run)
                 write(run, line, collected, advantages_PG)
@@ -111,16 +111,16 @@ def set_learning_rate(run: Run) -> float:
     return options.lr * factor
 
 
-def over_ranks(parts: list[dict[str, Metric]], updated: Updated, world: World) -> dict[str, float]:
+def over_ranks(parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks) -> dict[str, float]:
     """The measurements of a step over all ranks as plain numbers, in alphabetical order."""
     merged = merge_metrics(parts)
-    if world.size > 1:
+    if ranks.size > 1:
         own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
-        ranks = world.gather(own)
-        merged = merge_metrics([{name: Metric(*triple) for name, triple in rank.items()} for rank in ranks])
+        everywhere = ranks.gather(own)
+        merged = merge_metrics([{name: Metric(*triple) for name, triple in part.items()} for part in everywhere])
     ratios = updated.log_ratios
-    if world.size > 1:
-        ratios = np.concatenate([np.asarray(part, dtype=np.float32) for part in world.gather(ratios.tolist())])
+    if ranks.size > 1:
+        ratios = np.concatenate([np.asarray(part, dtype=np.float32) for part in ranks.gather(ratios.tolist())])
     return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: ratios})
 
 
@@ -130,7 +130,7 @@ def advance(
     values: dict[str, float],
     clock: Clock,
     config: TrainConfig,
-    world: World,
+    ranks: Ranks,
 ) -> None:
     """Count the finished step."""
     wall, cpu = clock.seconds()
@@ -140,7 +140,7 @@ def advance(
     state.sampled_tokens += round(values["tokens/sampled"])
     state.wall_seconds += wall
     state.cpu_seconds += cpu
-    for ids in world.gather(retired_problems(collected, config.active_sampling.retire_accuracy)):
+    for ids in ranks.gather(retired_problems(collected, config.active_sampling.retire_accuracy)):
         state.retired += ids
     if "policy/entropy" in values:
         bonus = config.entropy.bonus
@@ -166,13 +166,13 @@ def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: A
     """Report the metrics, the failures of rewards, and the completions when they are due."""
     rows: list[dict[str, Any]] = []
     own_failures = [failure for group in collected.sampled for failure in group.failures()]
-    failures = [failure for rank in run.world.gather(own_failures) for failure in rank]
+    failures = [failure for rank in run.ranks.gather(own_failures) for failure in rank]
     due = is_due(line["step"], run.config.run.rollouts_every_steps)
     if due:
         by_position = {group.position: row for group, row in zip(collected.admitted, advantages_PG, strict=True)}
         own = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
-        rows = [row for rank in run.world.gather(own) for row in rank]
-    if run.world.rank == 0:
+        rows = [row for rank in run.ranks.gather(own) for row in rank]
+    if run.ranks.rank == 0:
         run.tracker.step(line)
         run.tracker.failures(line["step"], failures)
         if due:
@@ -188,7 +188,7 @@ def checkpoint(run: Run) -> None:
     frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
     if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
         raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
-    if run.world.rank == 0:
+    if run.ranks.rank == 0:
         moved = run.reference if run.config.kl.refresh_reference_every_steps else None
         save_checkpoint(
             run.folder.checkpoints,

@@ -21,6 +21,7 @@ from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.problem import Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SamplingParams, make_engine
 from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
@@ -28,7 +29,6 @@ from groupwise.track.tracker import Tracker
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
 from groupwise.train.loop import Run
-from groupwise.train.ranks import World
 
 
 def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
@@ -125,7 +125,7 @@ def _prepare(
     first = renderer.render(source.some[0].messages)
     for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
         tracker.note(line)
-    micro = fit_micro_batches(config, policy, longest, World.current(), micro_batch_tokens)
+    micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
     tracker.note(f"memory    {micro}")
     engine = make_engine(config, policy)
     options = config.sampling
@@ -169,7 +169,7 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
         sampler=prepared.sampler,
         state=state,
         context=prepared.context,
-        world=World.current(),
+        ranks=Ranks.current(),
         tracker=tracker,
         eval_problems=prepared.eval_problems,
     )

@@ -18,7 +18,7 @@ from groupwise.grading.graded_group import GradedGroup
 from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
 from groupwise.model.score import SamplingMask
 from groupwise.objective.reductions.reduction import StepTotals, group_token_totals
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 
 Episodes = NDArray[np.int64]
 """Indices of episodes of a StepBatch, in the order in which they are taken."""
@@ -152,12 +152,12 @@ def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64]
     )
 
 
-def count_step(batch: StepBatch, world: World) -> StepTotals:
+def count_step(batch: StepBatch, ranks: Ranks) -> StepTotals:
     """Trained episodes, their tokens, and groups that have any, over all ranks."""
     trained_E = batch.trained_E
     groups = len(batch.group_E[trained_E].unique())
     own = [float(trained_E.sum()), float(batch.lengths_E[trained_E].sum()), float(groups)]
-    episodes, tokens, with_tokens = world.sum(own)
+    episodes, tokens, with_tokens = ranks.sum(own)
     return StepTotals(sequences=int(episodes), tokens=int(tokens), groups=int(with_tokens))
 
 

@@ -12,7 +12,7 @@ from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 from groupwise.train.step_batch import StepBatch, micro_batches
 
 
@@ -63,25 +63,25 @@ def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConf
     return logps_N, entropies_N
 
 
-def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, world: World) -> StepBatch:
+def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, ranks: Ranks) -> StepBatch:
     """Which tokens of one optimizer step the policy term acts on, by the entropies and covariances of the old policy.
 
     Picked from all trained tokens of the optimizer step over all ranks, so that no division changes the choice.
     """
     trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
-    own = slice_of(world, int(trained_N.sum()))
+    own = slice_of(ranks, int(trained_N.sum()))
     keep_N = trained_N.clone()
     drift_N = torch.zeros_like(batch.sampler_logps_N)
     covariance = options.covariance
     if isinstance(options.tokens, TopEntropy):
         if batch.old_entropies_N is None:
             raise ValueError("picking tokens by entropy needs old_entropies_N")
-        everywhere_N = gathered(batch.old_entropies_N[trained_N], world)
+        everywhere_N = gathered(batch.old_entropies_N[trained_N], ranks)
         threshold = float(options.tokens.threshold(everywhere_N))
         keep_N[trained_N] &= (everywhere_N >= threshold)[own]
     if isinstance(covariance, Covariance):
-        logps_N = gathered(batch.behaviour_logps_N[trained_N], world)
-        advantages_N = gathered(batch.advantages_N[trained_N], world)
+        logps_N = gathered(batch.behaviour_logps_N[trained_N], ranks)
+        advantages_N = gathered(batch.advantages_N[trained_N], ranks)
         covariance_N = token_covariance(logps_N.double(), advantages_N.double())
         if isinstance(covariance, ClipCov):
             keep_N[trained_N] &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed))[own]
@@ -90,15 +90,15 @@ def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, world: 
     return replace(batch, policy_mask_N=keep_N, drift_N=drift_N if isinstance(covariance, KlCov) else None)
 
 
-def slice_of(world: World, own_tokens: int) -> slice:
+def slice_of(ranks: Ranks, own_tokens: int) -> slice:
     """Where this rank's tokens are among those of all ranks."""
-    counts = [int(count) for count in world.gather(own_tokens)]
-    start = sum(counts[: world.rank])
+    counts = [int(count) for count in ranks.gather(own_tokens)]
+    start = sum(counts[: ranks.rank])
     return slice(start, start + own_tokens)
 
 
-def gathered(own_N: Tensor, world: World) -> Tensor:
+def gathered(own_N: Tensor, ranks: Ranks) -> Tensor:
     """The values of all ranks end to end, in the order of the ranks, float32."""
-    if world.size == 1:
+    if ranks.size == 1:
         return own_N
-    return torch.cat([torch.tensor(part, dtype=torch.float32) for part in world.gather(own_N.tolist())])
+    return torch.cat([torch.tensor(part, dtype=torch.float32) for part in ranks.gather(own_N.tolist())])

@@ -16,8 +16,8 @@ from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
 from groupwise.objective.segments import segment_sum
+from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
-from groupwise.train.ranks import World
 from groupwise.train.step_batch import StepBatch, count_step, micro_batches
 from groupwise.train.streams import with_old_logps, with_ref_logps, with_selection
 
@@ -119,7 +119,7 @@ def loss_inputs(
 
 
 def optimizer_step(
-    policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float, world: World
+    policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float, ranks: Ranks
 ) -> dict[str, Metric]:
     """Sum the gradient over the ranks, clip it, and update the weights; measurements that are equal on every rank.
 
@@ -129,7 +129,7 @@ def optimizer_step(
     for weight in weights:
         # Every rank takes part in every sum, also one that had no groups.
         weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    world.sum_gradients([weight.grad for weight in weights if weight.grad is not None])
+    ranks.sum_gradients([weight.grad for weight in weights if weight.grad is not None])
     norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
     finite = bool(np.isfinite(norm))
     if finite:
@@ -149,7 +149,7 @@ def update(
     batch: StepBatch,
     step: int,
     config: TrainConfig,
-    world: World,
+    ranks: Ranks,
     entropy_coefficient: float = 0.0,
 ) -> Updated:
     """All epochs and minibatches of one training step.
@@ -165,18 +165,18 @@ def update(
     log_ratios: list[NDArray[np.float32]] = []
     updates = 0
     for index, minibatch in enumerate(minibatches(batch, config, step)):
-        totals = count_step(minibatch, world)
+        totals = count_step(minibatch, ranks)
         if totals.tokens == 0:
             continue
         if config.selects_tokens:
             seed = derive_seed(config.run.seed, "covariance", step, index)
-            minibatch = with_selection(minibatch, config.entropy, seed, world)
-        if world.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
+            minibatch = with_selection(minibatch, config.entropy, seed, ranks)
+        if ranks.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
             continue
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
-        measured.append(optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, world))
+        measured.append(optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks))
         updates += 1
     merged = {name: _per_update(metric, updates) for name, metric in merge_metrics(measured).items()}
     ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)

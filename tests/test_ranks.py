@@ -9,25 +9,25 @@ import torch
 from safetensors.torch import load_file
 from torch.multiprocessing.spawn import spawn
 
-from groupwise.train.ranks import World
+from groupwise.ranks import Ranks
 from tests.support.episodes import REDUCTIONS
 from tests.support.ranks import work
 from tests.support.tiny import relative_difference
 
 
 def test_one_process_is_a_world_of_its_own() -> None:
-    world = World.current()
-    assert world == World(rank=0, size=1)
-    assert world.share([3, 4, 5]) == [3, 4, 5]
-    assert world.sum([0.5, 2.0]) == [0.5, 2.0]
-    assert world.gather({"a": 1}) == [{"a": 1}]
+    ranks = Ranks.current()
+    assert ranks == Ranks(rank=0, size=1)
+    assert ranks.share([3, 4, 5]) == [3, 4, 5]
+    assert ranks.sum([0.5, 2.0]) == [0.5, 2.0]
+    assert ranks.gather({"a": 1}) == [{"a": 1}]
     gradient = torch.ones(2)
-    world.sum_gradients([gradient])
+    ranks.sum_gradients([gradient])
     assert gradient.tolist() == [1, 1]
 
 
 def test_shares_are_disjoint_and_complete() -> None:
-    shares = [World(rank, 3).share(list(range(8))) for rank in range(3)]
+    shares = [Ranks(rank, 3).share(list(range(8))) for rank in range(3)]
     assert shares == [[0, 3, 6], [1, 4, 7], [2, 5]]
 
 

@@ -1,4 +1,4 @@
-"""The processes that train together. One process is a world of its own and needs no process group."""
+"""The processes that train together. One process alone needs no process group."""
 
 import json
 from dataclasses import dataclass
@@ -12,18 +12,21 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class World:
-    """rank of this process and number of processes; collectives are the identity for one process."""
+class Ranks:
+    """This process among those that train together; collectives are the identity for one process.
+
+    rank: of this process, from 0. size: number of processes.
+    """
 
     rank: int = 0
     size: int = 1
 
     @staticmethod
-    def current() -> "World":
-        """The world of the initialised process group, or one process."""
+    def current() -> "Ranks":
+        """Those of the initialised process group, or one process."""
         if dist.is_available() and dist.is_initialized():
-            return World(dist.get_rank(), dist.get_world_size())
-        return World()
+            return Ranks(dist.get_rank(), dist.get_world_size())
+        return Ranks()
 
     def share(self, items: list[T]) -> list[T]:
         """The items that this process works on: every size-th one."""
