@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+GYM_PREFIX = "reasoning_gym:"
+"""What the name of a source of problems begins with that reasoning-gym makes."""
+
 GraderName = Literal["", "number", "literal"]
 """How an answer is compared: as mathematics, as a written number, or as written."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from groupwise.options import NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.problem import GYM_PREFIX
 from groupwise.technique import Card, Section
 
 # The longest set of tokens that an engine records at one position: at most 4 KiB for each sampled token.
@@ -16,7 +17,7 @@ DOMAIN_OF_GENERATED = {"arithmetic": "math", "toy_code": "code"}
 
 def is_generated(source: str) -> bool:
     """Whether the problems of a source are made, and do not stand in a file."""
-    return source in DOMAIN_OF_GENERATED or source.startswith("reasoning_gym:")
+    return source in DOMAIN_OF_GENERATED or source.startswith(GYM_PREFIX)
 
 
 class ModelOptions(Options):

@@ -15,9 +15,8 @@ from urllib.parse import parse_qsl
 
 from groupwise.data.reasoning_gym_graders import BOUNDED, GRADERS, REFUSED, GymGrader
 from groupwise.errors import DataError
-from groupwise.problem import Message, Problem
+from groupwise.problem import GYM_PREFIX, Message, Problem
 
-PREFIX = "reasoning_gym:"
 ROW_KEY = "reasoning_gym"
 SCORER = "groupwise.data.reasoning_gym_worker:load"
 Split = Literal["train", "eval"]
@@ -52,14 +51,16 @@ class GymSource:
             if held_out(entry["question"]) == (split == "eval"):
                 break
         else:
-            raise DataError(f"{PREFIX}{self.name} has too few different questions to hold some out for the evaluation")
+            raise DataError(
+                f"{GYM_PREFIX}{self.name} has too few different questions to hold some out for the evaluation"
+            )
         answer = entry["answer"]
         return Problem(
             id=f"{self.name}/{split}/{index}",
             messages=(Message("user", entry["question"]),),
             answer="" if answer is None else str(answer),
             domain=_category(self.name),
-            source=f"{PREFIX}{self.name}:{index}",
+            source=f"{GYM_PREFIX}{self.name}:{index}",
             row={ROW_KEY: {**place, "question_digest": digest(entry["question"])}},
             grader="literal" if self.grader == "literal" else "",
             scorer="" if self.grader == "literal" else SCORER,
@@ -75,18 +76,13 @@ class GymSource:
         return {"dataset": self.name, "settings": dict(self.settings), "seed": number, "index": index}
 
 
-def is_gym_source(source: str) -> bool:
-    """Whether a source of problems names a data set of reasoning-gym."""
-    return source.startswith(PREFIX)
-
-
 def gym_source(source: str) -> GymSource:
     """Read a source string. Values of settings are JSON; `size` limits the number of problems.
 
     Raises DataError if reasoning-gym is not installed, for unknown data sets and settings, for values that the data
     set refuses, and for data sets in REFUSED.
     """
-    name, _, query = source.removeprefix(PREFIX).partition("?")
+    name, _, query = source.removeprefix(GYM_PREFIX).partition("?")
     known = _registry()
     if name not in known:
         near = difflib.get_close_matches(name, known, 3)

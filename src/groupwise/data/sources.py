@@ -9,14 +9,15 @@ from typing import Literal
 import numpy as np
 
 from groupwise.config import ProblemOptions
+from groupwise.config.data import is_generated
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.data.files import ProblemFile, fingerprint, read_file
 from groupwise.data.preflight import ProblemCheck, listing, preflight, refuse
-from groupwise.data.reasoning_gym import gym_source, is_gym_source
+from groupwise.data.reasoning_gym import gym_source
 from groupwise.data.stream import ProblemStream, generated_stream, mixed_stream, shuffled_stream
 from groupwise.data.toy_code import toy_code_problem
 from groupwise.errors import DataError
-from groupwise.problem import Problem
+from groupwise.problem import GYM_PREFIX, Problem
 
 # Any problem from (seed, split, index) alone.
 Generator = Callable[[int, Literal["train", "eval"], int], Problem]
@@ -51,7 +52,7 @@ def read_files(options: ProblemOptions, names: Iterable[str]) -> dict[str, Probl
     columns = options.columns
     names = list(names)
     for name in names:
-        if is_file(name) and not Path(name).suffix and not Path(name).exists():
+        if not is_generated(name) and not Path(name).suffix and not Path(name).exists():
             near = difflib.get_close_matches(name, GENERATED, 1)
             hint = (
                 f"did you mean {near[0]}?"
@@ -62,13 +63,8 @@ def read_files(options: ProblemOptions, names: Iterable[str]) -> dict[str, Probl
     return {
         name: read_file(Path(name), columns.problem, columns.answer, columns.domain)
         for name in dict.fromkeys(names)
-        if is_file(name)
+        if not is_generated(name)
     }
-
-
-def is_file(name: str) -> bool:
-    """Whether a source is a file and no generator."""
-    return name not in GENERATED and not is_gym_source(name)
 
 
 def usable_files(
@@ -109,12 +105,12 @@ def open_sources(options: ProblemOptions, files: Mapping[str, ProblemFile], seed
 
 def open_source(name: str, files: Mapping[str, ProblemFile], seed: int) -> Source:
     """One source to train on."""
-    if is_file(name):
+    if not is_generated(name):
         file = files[name]
         shown = f"{name} ({len(file.problems)} rows, {file.shape})"
         return Source(shuffled_stream(file.problems, seed), tuple(file.problems), file.fingerprint, shown)
     make = generator(name)
-    count = gym_source(name).size if is_gym_source(name) else None
+    count = gym_source(name).size if name.startswith(GYM_PREFIX) else None
     if count is not None:
         problems = tuple(make(seed, "train", index) for index in range(count))
         return Source(shuffled_stream(problems, seed), problems, f"{name}/{seed}", f"{name} ({count} problems)")
@@ -125,14 +121,14 @@ def open_source(name: str, files: Mapping[str, ProblemFile], seed: int) -> Sourc
 
 def eval_problems(options: ProblemOptions, files: Mapping[str, ProblemFile]) -> list[Problem]:
     """Problems to measure on, at most `eval_problems` of each source."""
-    names = options.eval_sources or [name for name in options.train_sources if not is_file(name)]
+    names = options.eval_sources or [name for name in options.train_sources if is_generated(name)]
     if options.eval_problems == 0:
         return []
     return [problem for name in names for problem in _eval_source(name, options.eval_problems, files)]
 
 
 def _eval_source(name: str, count: int, files: Mapping[str, ProblemFile]) -> list[Problem]:
-    if not is_file(name):
+    if is_generated(name):
         return distinct_problems(name, count)
     problems = files[name].problems
     chosen = np.random.Generator(np.random.Philox(EVAL_SEED)).permutation(len(problems))

@@ -12,11 +12,11 @@ from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_to_explain
+from groupwise.config.data import is_generated
 from groupwise.data.files import read_file
 from groupwise.data.preflight import Lengths, ProblemCheck, Remarks, Report, lengths_of, preflight, remarks_of
 from groupwise.data.programs.code_rows import stub_of
 from groupwise.data.rows import shorten
-from groupwise.data.sources import is_file
 from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
 from groupwise.errors import DataError, UsageError
 from groupwise.grading.code.code_grader import grade_code
@@ -72,12 +72,12 @@ def run_check(file: str, arguments: Sequence[str], held_out: str = "", run_solut
         UsageError: for a configuration that cannot be read, or a source that is no file.
         DataError: for a file that cannot be read as a whole, a tokenizer that cannot be loaded, or no sandbox.
     """
-    if not is_file(file):
+    if is_generated(file):
         raise UsageError(f"'{file}' is generated: there is no file to check")
     config = compose_to_explain(arguments)
     tokenizer, context_tokens = load_tokenizer(config.model.path)
     renderer = PromptRenderer(tokenizer, config.prompt)
-    named = [held_out] if held_out else [name for name in config.problems.eval_sources if is_file(name)]
+    named = [held_out] if held_out else [name for name in config.problems.eval_sources if not is_generated(name)]
     with ExitStack() as stack:
         sandbox = None
         if run_solutions:

@@ -8,11 +8,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformers import PreTrainedTokenizerBase
-
 from groupwise.closing import Closing
 from groupwise.completion import Completion, Prompt
-from groupwise.config import TrainConfig
 from groupwise.grading.components.component import Answers
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.grader_pool import GraderPool

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from groupwise.data.reasoning_gym import ROW_KEY, GymSource, gym_source, held_out, is_gym_source, score_of
+from groupwise.config.data import is_generated
+from groupwise.data.reasoning_gym import ROW_KEY, GymSource, gym_source, held_out, score_of
 from groupwise.data.reasoning_gym_graders import GRADERS, REFUSED
 from groupwise.errors import DataError
 from groupwise.grading.as_written import grade_literal, literal_number, same_literal
@@ -136,8 +137,8 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_sources() -> None:
-    assert is_gym_source("reasoning_gym:gcd")
-    assert not is_gym_source("problems.jsonl")
+    assert is_generated("reasoning_gym:gcd")
+    assert not is_generated("problems.jsonl")
     assert Problem("p", (), "1").grader == ""
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from groupwise.config import TrainConfig
 from groupwise.config.checks.finding import unused_option
 from groupwise.config.data import DOMAIN_OF_GENERATED
-from groupwise.data.reasoning_gym import is_gym_source
 from groupwise.findings import Finding, error, shown, warning
+from groupwise.problem import GYM_PREFIX
 
 
 def domains(config: TrainConfig) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def workers(config: TrainConfig) -> Iterator[Finding]:
     """Options for functions and for a second grader that are not there."""
     tables = config.reward_tables().values()
     second = any(table.correctness.second_grader != "none" for table in tables)
-    scored = any(is_gym_source(source) for source in config.problems.train_sources)
+    scored = any(source.startswith(GYM_PREFIX) for source in config.problems.train_sources)
     if not (any(table.functions for table in tables) or second or scored):
         remedy = "name a function of your own in rewards.functions"
         yield from unused_option(config, "grading.workers", "rewards.functions={}", remedy)
