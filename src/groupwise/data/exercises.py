@@ -56,7 +56,7 @@ def apply(sign: Sign, left: int, right: int) -> int:
 
 
 def evaluate(expression: Expression) -> int:
-    """The number that an expression stands for."""
+    """The value of an expression."""
     if isinstance(expression, int):
         return expression
     return apply(expression.sign, evaluate(expression.left), evaluate(expression.right))

@@ -138,7 +138,7 @@ def unusable_rows(path: str, rows: Sequence[UnusableRow]) -> str:
 
 
 def _is_answered(row: Row, answer_column: str) -> bool:
-    """Whether a row has a value in a column that was named for the answer, so that tests beside it are not asked."""
+    """Whether a row has a value in a column that was named for the answer, so that tests next to it are not asked."""
     return bool(answer_column) and get(row.columns, answer_column) is not None
 
 

@@ -38,7 +38,7 @@ _OTHER_PROBLEMS = (
 
 REFUSED: dict[str, str] = {
     "codeio": "its generator runs programs that a language model wrote, in the process that trains",
-    "composite": "it mixes others; name those as sources of their own",
+    "composite": "it mixes others; name those as separate sources",
     "puzzle24": "its scorer accepts any four numbers, not only those of the question",
     "isomorphic_strings": _OTHER_PROBLEMS,
     "knight_swap": _OTHER_PROBLEMS,

@@ -32,7 +32,7 @@ class ProblemStream:
 
 
 def shuffled_stream(problems: Sequence[Problem], seed: int) -> ProblemStream:
-    """Problems of a file, each exactly once in an epoch, every epoch in an order of its own."""
+    """Problems of a file, each exactly once in an epoch, every epoch in its own order."""
     if not problems:
         raise ValueError("no problems to draw from")
     count = len(problems)

@@ -48,7 +48,7 @@ class Verdict:
 class Score:
     """One reward of one completion; `detail` says why, for people.
 
-    `scored` and `no_answer` (there was nothing to judge, which earns 0) count alike. `error` means that the reward
+    `scored` and `no_answer` (there was nothing to grade, which earns 0) count alike. `error` means that the reward
     could not judge: its value is NaN, so that it can never pass for a 0, and the sample or its group is left out.
     """
 

@@ -142,7 +142,7 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
         )
         yield warning((budget, "active_sampling.refill"), text)
     if options.filter == "correctness":
-        yield from each_once(config, _filter_of_what_is_not_paid)
+        yield from each_once(config, _filter_of_what_is_not_rewarded)
     if isinstance(advantage.estimator, Gdpo) and options.filter in ("correctness", "total"):
         text = (
             f"active_sampling.filter={options.filter} with advantage.estimator=gdpo: groups in which another reward "
@@ -163,12 +163,12 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
         yield from unused_option(config, "active_sampling.retire_accuracy", because, remedy)
 
 
-def _filter_of_what_is_not_paid(table: Table) -> Iterator[Finding]:
+def _filter_of_what_is_not_rewarded(table: Table) -> Iterator[Finding]:
     rewards = table.options
     if rewards.correctness.weight == 0 and CORRECTNESS not in (*rewards.conditions.values(), rewards.gate):
         key = table.key("correctness.weight")
         text = (
-            f"active_sampling.filter=correctness with {key}=0: groups are chosen for something that is not paid; set "
-            "active_sampling.filter=total"
+            f"active_sampling.filter=correctness with {key}=0: groups are chosen for something that is not rewarded; "
+            "set active_sampling.filter=total"
         )
         yield warning(("active_sampling.filter", key), text)

@@ -10,7 +10,7 @@ from groupwise.findings import Finding, unused
 def unused_option(config: TrainConfig | SftConfig, key: str, because: str, remedy: str) -> Iterator[Finding]:
     """An error where `key` was changed although, under the option `because`, nothing reads it.
 
-    What counts as set is what differs from the default: a file may state a default beside anything.
+    What counts as set is what differs from the default: a file may state a default next to anything.
     """
     yield from unused(key, value_of(config, key), default_of(config, key), because, remedy)
 

@@ -44,7 +44,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What a name stands for that depends on what the function returned: an expression on `result`."""
+    """What a name means that depends on what the function returned: an expression on `result`."""
 
     call: _Call
     expression: ast.expr

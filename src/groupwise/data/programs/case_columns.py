@@ -97,7 +97,7 @@ def _of_columns(name: str, value: Mapping[str, Any]) -> CodeTests:
     function = value.get("fn_name")
     if not function:
         return CodeTests(stdin=tuple(StdinTest(_text(i), _text(o)) for i, o in zip(inputs, outputs, strict=True)))
-    # As in APPS, a result may be wrapped in a list of its own.
+    # As in APPS, a result may be wrapped in its own list.
     wrapped = all(isinstance(output, list) and len(output) == 1 for output in outputs)
     calls = tuple(
         _call(_arguments(given), output[0] if wrapped else output)

@@ -15,7 +15,7 @@ def code_question(columns: Mapping[str, Any], tests: CodeTests | None = None) ->
     """The text to ask for a row whose tests `code_tests_of` reads; `tests` saves reading them again.
 
     An unfinished function is shown to be completed; a description comes with the name of the function and one of its
-    tests; a program is told to read standard input. A prompt that is a conversation is asked as it stands.
+    tests; a program is asked to read standard input. A prompt that is a conversation is asked as it stands.
 
     Raises ValueError where the row has no text, or tests that cannot be read.
     """

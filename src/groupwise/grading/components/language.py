@@ -66,7 +66,7 @@ class Language(RewardComponent):
             is_on=lambda c: c.any_table(lambda table: table.language.is_on),
             cost="none",
             test="grading/test_length_language_repetition.py::test_share_of_letters",
-            differs="Letters of a script are counted here, so that languages of one script are not told apart; the "
+            differs="Letters of a script are counted here, so that languages of one script are not distinguished; the "
             "paper counts words.",
         ),
     )

@@ -144,7 +144,7 @@ def pieces_of_ids(ids: Sequence[int], form: Form, tag_ids: Mapping[str, int], de
 
 
 def pieces_of_text(text: str, form: Form) -> list[str]:
-    """As `pieces_of_ids`. What is a special token is told by its look: `<|name|>`, `<s>`, `</s>`, `<pad>`."""
+    """As `pieces_of_ids`. What is a special token is recognised by its look: `<|name|>`, `<s>`, `</s>`, `<pad>`."""
     pieces = []
     for part in _SPLIT[form].split(text):
         if part in TAGS[form]:

@@ -113,7 +113,7 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
         elif parameter.default is parameter.empty:
             strange.append(parameter.name)
     if strange:
-        instead = [f"{name} is {told}" for name in strange if (told := _told_as(name))]
+        instead = [f"{name} is {meant}" for name in strange if (meant := _meant_by(name))]
         raise LoadError(
             f"{path} wants {', '.join(strange)}, which a reward function is not given. It can take, by name: "
             + "; ".join(f"{name} ({what})" for name, what in ARGUMENTS.items())
@@ -123,7 +123,7 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _told_as(name: str) -> str:
+def _meant_by(name: str) -> str:
     """What a reward function is given instead of an argument that it names; empty where nobody can tell."""
     near = difflib.get_close_matches(name, ARGUMENTS, 1)
     return _ELSEWHERE.get(name, near[0] if near else "")

@@ -1,4 +1,4 @@
-"""What a reward function is told about a completion."""
+"""What a reward function is given about a completion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

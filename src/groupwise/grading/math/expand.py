@@ -1,4 +1,4 @@
-"""Answers that stand for several: both signs of ±, and lists of named values."""
+"""Answers that mean several: both signs of ±, and lists of named values."""
 
 from dataclasses import replace
 

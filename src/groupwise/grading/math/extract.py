@@ -107,7 +107,7 @@ def _boxed(part: str) -> tuple[Extraction, int]:
 def _hashed(part: str, max_words: int = MAX_CHARACTERS) -> tuple[Extraction, int]:
     """The first `####` line: what a base model writes behind it is the next problem, not this one.
 
-    A longer line beside a box is a heading.
+    A longer line next to a box is a heading.
     """
     if "####" not in part:
         return Extraction("", reason="no ####"), -1

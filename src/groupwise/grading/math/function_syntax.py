@@ -197,7 +197,7 @@ class FunctionParser(TokenReader, ABC):
         return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
 
     def subscripted(self, token: Token) -> Node:
-        """A variable with its subscript; e and i are constants, f(x) is a function of its own."""
+        """A variable with its subscript; e and i are constants, f(x) is a function."""
         name = token.text
         if name in ("C", "P") and self.kind == "(" and (chosen := self.chosen(name)) is not None:
             return chosen

@@ -43,7 +43,7 @@ class SecondGrader(Closing):
                 f"rewards.correctness.second_grader: math_verify needs the Python packages {', '.join(missing)}, which "
                 "are not installed. Run: pip install 'groupwise[math-verify]'"
             )
-        self.where = "in a process of its own"
+        self.where = "in its own process"
         launch: Launch = LocalProcess
         paths: list[str] = []
         if sandbox is not None:

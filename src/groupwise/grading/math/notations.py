@@ -1,4 +1,4 @@
-"""Notations that are compared by a rule of their own: times of day, digits in a base, chains of inequalities."""
+"""Notations that are compared by their own rule: times of day, digits in a base, chains of inequalities."""
 
 from collections.abc import Callable
 from fractions import Fraction

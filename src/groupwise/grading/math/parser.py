@@ -68,7 +68,7 @@ def in_words(words: str) -> Node:
 
 
 def _special(text: str) -> Node | None:
-    """Clock times and numbers in another base, which have a notation of their own."""
+    """Clock times and numbers in another base, which have their own notation."""
     if len(text) > 300:
         return None
     if ":" in text and (clock := _CLOCK.fullmatch(text)) is not None:

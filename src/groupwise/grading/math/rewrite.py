@@ -33,7 +33,7 @@ def substituted(node: Node, name: str, value: Fraction) -> Node:
 
 
 def conjugated(node: Node) -> Node:
-    """The complex conjugate; that of a variable is a variable of its own. A segment AB has none."""
+    """The complex conjugate; that of a variable is another variable. A segment AB has none."""
     if isinstance(node, Var) and node.name.isupper():
         return node
     if isinstance(node, Op) and all(isinstance(part, Var) and part.name.isupper() for part in node.args):

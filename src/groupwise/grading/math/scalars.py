@@ -117,7 +117,7 @@ def rounded(
 
 
 def _terminates(value: Fraction) -> bool:
-    """Whether a number is itself a decimal, which then has no other one beside it."""
+    """Whether a number is itself a decimal, which then has no other one next to it."""
     rest = value.denominator
     rest >>= (rest & -rest).bit_length() - 1
     return pow(5, rest.bit_length(), rest) == 0 if rest > 1 else True

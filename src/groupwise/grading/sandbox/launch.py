@@ -36,7 +36,7 @@ class Command:
 
     memory_bytes and processes: for the control groups of the run. extra: the content of descriptor 3, if any. folder:
     of the host that is given to the user of the program. expose: paths of the host that this user has to reach. cover:
-    folders of the host over which the run gets empty file systems of its own, with their bytes; it does not start where
+    folders of the host over which the run gets its own empty file systems, with their bytes; it does not start where
     that fails.
     """
 
@@ -123,7 +123,7 @@ class Broker:
     """Starts programs through one small process, which ends with this one. Thread-safe.
 
     cgroups: folders of the control groups of the runs; empty where we may not make any. mounts: whether a run can have
-    mounts of its own. uids: host users for the programs, one for each at a time; None where all run as our own user.
+    its own mounts. uids: host users for the programs, one for each at a time; None where all run as our own user.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Broker:
         self.mounts: bool = prepared["mounts"]
 
     def start(self, command: Command, released: Callable[[Process], None]) -> Process:
-        """Start a program with pipes at its standard input, output and error, as a user of its own where we may.
+        """Start a program with pipes at its standard input, output and error, as its own user where we may.
 
         released: called when the process is closed.
         """

@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Sandbox(Closing):
     """Runs programs that nobody has read. Thread-safe. Close it, or use it as a context manager.
 
-    name: of the backend. unsafe: True for `none`, which isolates nothing. limits: of a run that names none of its own.
+    name: of the backend. unsafe: True for `none`, which isolates nothing. limits: of a run that names none.
     """
 
     def __init__(self, backend: Backend, options: SandboxOptions) -> None:
@@ -142,7 +142,7 @@ class Sandbox(Closing):
         if self._closed:
             raise RuntimeError("the sandbox is closed")
         ready = secrets.token_hex(8)
-        # Where we may mount, an empty /tmp of its own is put over that of the host.
+        # Where we may mount, an empty /tmp is put over that of the host.
         covered = self.broker.mounts and not self.unsafe and not view.has_part_in(FOLDER)
         host_folder = tempfile.mkdtemp(prefix="groupwise-") if self.backend.host_folder and not covered else ""
         folder = host_folder or FOLDER

@@ -1,6 +1,6 @@
 """sandlock: rules of the kernel for files, network and signals (Landlock) and a filter of system calls.
 
-It needs no namespaces, so it also works in containers that forbid them; and no view of its own, so a program can see
+It needs no namespaces, so it also works in containers that forbid them; and it hides nothing, so a program can see
 which processes and folders there are, but not open them.
 """
 
@@ -48,7 +48,7 @@ class Sandlock:
 
     def launch(self, view: View, command: Sequence[str], limits: Limits, folder: str, env: Mapping[str, str]) -> Launch:
         """Reads the view, writes the folder, connects to nothing."""
-        # Semaphores of multiprocessing are files there; without a folder of its own it would meet other runs.
+        # Semaphores of multiprocessing are files there; without its own folder it would meet other runs.
         cover = {"/dev/shm": SHARED_MEMORY_MB << 20} if self.covers else {}
         policy = {
             "fs_readable": [*view.folders, *view.files, "/proc/self", "/dev/urandom", "/dev/random", "/dev/zero"],

@@ -71,7 +71,7 @@ def filter_program(machine: str | None = None) -> bytes:
     column = 0 if machine == "x86_64" else 1
     code = [load(4), (EQUAL, 1, 0, AUDIT_ARCHITECTURE[machine]), give(KILL), load(0)]
     if machine == "x86_64":
-        # The x32 calls have numbers of their own.
+        # The x32 calls have their own numbers.
         code += [(AT_LEAST, 0, 1, 0x40000000), give(ERRNO | ENOSYS)]
     for numbers in CALLS.values():
         number = numbers[column]

@@ -1,4 +1,4 @@
-"""Functions called in processes of their own, which are killed when they take too long."""
+"""Functions called in their own processes, which are killed when they take too long."""
 
 from groupwise.grading.workers.launched import Launch, Launched, LocalProcess
 from groupwise.grading.workers.pool import WorkerPool

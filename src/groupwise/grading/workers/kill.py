@@ -17,7 +17,7 @@ class _Process(NamedTuple):
 
 
 def kill_tree(leader: int) -> None:
-    """Kill the leader of a session, its process group, its session and its descendants, also in sessions of their own.
+    """Kill the leader of a session, its process group, its session and its descendants, also in their own sessions.
 
     The leader is stopped first and killed last: while it lives, orphans among its descendants are its children.
     """

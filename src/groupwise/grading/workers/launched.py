@@ -40,7 +40,7 @@ Launch = Callable[[list[str]], Launched]
 
 
 class LocalProcess:
-    """A process in a session of its own.
+    """A process in its own session.
 
     Start it in a thread that outlives it: a worker process asks Linux to end it together with that thread.
     """

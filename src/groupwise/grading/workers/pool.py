@@ -23,7 +23,7 @@ class _Job:
 
 
 class WorkerPool(Closing):
-    """Calls a function in processes of their own, `workers` at a time.
+    """Calls a function in worker processes, `workers` at a time.
 
     target: `module:factory`. In each process `factory(init)` is called once and gives the function, which is then
     called with the payload of each `submit`. Payloads and values are JSON; nothing is pickled.

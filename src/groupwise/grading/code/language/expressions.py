@@ -132,7 +132,7 @@ class Expressions(ABC):
         return given
 
     def look_up(self, name: str, names: Names) -> Any:
-        """What a name stands for."""
+        """What a name means."""
         if name in names:
             if isinstance(names[name], Unknown):
                 raise UnsupportedError(names[name].reason)

@@ -1,4 +1,4 @@
-"""What names of the test language can stand for besides plain values, and what can go wrong."""
+"""What names of the test language can mean besides plain values, and what can go wrong."""
 
 import ast
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def prepare(parents: cgroup.Parents) -> dict[str, Any]:
 
 
 def may_mount() -> bool:
-    """Whether a process of ours can have mounts of its own; tried in one that ends at once."""
+    """Whether a process of ours can have its own mounts; tried in one that ends at once."""
     child = os.fork()
     if child == 0:
         try:

@@ -32,7 +32,7 @@ def text_of(error: BaseException) -> bytes:
 
 
 def make_calls(channel: int, function: "Any", calls: "list[bytes]") -> None:
-    """One frame for each call; every call has arguments of its own."""
+    """One frame for each call; every call has its own arguments."""
     for position in range(len(calls)):
         args, kwargs = decode(calls[position])
         try:

@@ -61,7 +61,7 @@ def new_main(name: str, path: str) -> "ModuleType":
 
 
 def leave_first_place() -> None:
-    """The first process of a namespace cannot be killed by signals of its own and inherits orphans: be the second."""
+    """The first process of a namespace cannot be killed by its own signals and inherits orphans: be the second."""
     child = os.fork() if os.getpid() == 1 else 0
     while child:
         pid, status = os.wait()
