@@ -353,7 +353,7 @@ WARNINGS = [
     (
         build(rewards={"correctness": {"weight": 0}, "format": {"weight": 1}}),
         "active_sampling.filter",
-        ["not paid", "filter=total"],
+        ["not rewarded", "filter=total"],
     ),
     (
         build(problems={"eval_problems": 0, "eval_samples_per_prompt": 2}),
