@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from groupwise.bundled.build import HABITS
-from groupwise.data.demonstrations import demonstrations
+from groupwise.data.demonstrations import demonstrations, write_demonstrations
 from groupwise.data.toy_code_demonstrations import CARELESS, toy_code_demonstrations
 
 FOLDER = Path("build/mixed")
@@ -31,12 +31,11 @@ METRICS = (
 )
 
 
-def write_demonstrations(path: Path) -> None:
+def write_both(path: Path) -> None:
     """Demonstrations of both domains, in random order."""
     pairs = [*demonstrations(1, ARITHMETIC, HABITS), *toy_code_demonstrations(1, CODE, CARELESS)]
     random.Random(0).shuffle(pairs)
-    lines = [json.dumps({"prompt": prompt, "completion": completion}) + "\n" for prompt, completion in pairs]
-    path.write_text("".join(lines), encoding="utf-8")
+    write_demonstrations(path, pairs)
 
 
 def groupwise(*arguments: str) -> None:
@@ -68,7 +67,7 @@ def main() -> None:
     start, run = FOLDER / "start", FOLDER / f"seed-{seed}"
     if not start.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        write_demonstrations(FOLDER / "demonstrations.jsonl")
+        write_both(FOLDER / "demonstrations.jsonl")
         groupwise(
             "sft", f"data={FOLDER / 'demonstrations.jsonl'}", f"output={start}", "steps=700", "optimizer=muon",
             "lr=1e-3", "muon_lr=0.01", "warmup_steps=20",

@@ -134,6 +134,6 @@ def test_habits_show_at_their_rates() -> None:
 
 def test_written_demonstrations_are_what_the_generator_gives(tmp_path: Path) -> None:
     file = tmp_path / "demonstrations.jsonl"
-    write_demonstrations(file, 3, 50, CAREFUL)
+    write_demonstrations(file, demonstrations(3, 50, CAREFUL))
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert [(row["prompt"], row["completion"]) for row in rows] == list(demonstrations(3, 50, CAREFUL))

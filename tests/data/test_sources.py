@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from groupwise.config import ProblemOptions
 from groupwise.data.sources import eval_problems, open_sources, read_files, usable_files
-from groupwise.data.stream import ProblemStream, generated_stream, mixed_stream, shuffled_stream
+from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.errors import DataError
 from groupwise.problem import Message, Problem
 from groupwise.train.setup import check_domains
 
 
 def named(name: str) -> ProblemStream:
-    return generated_stream(lambda index: Problem(f"{name}{index}", (Message("user", name),), ""))
+    return ProblemStream(lambda index: Problem(f"{name}{index}", (Message("user", name),), ""))
 
 
 def ids(stream: ProblemStream, count: int) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.data.stream import epoch_order, generated_stream, shuffled_stream
+from groupwise.data.stream import ProblemStream, epoch_order, shuffled_stream
 from groupwise.problem import Message, Problem
 
 
@@ -39,13 +39,13 @@ def test_the_order_is_the_same_on_every_machine() -> None:
 def test_epochs() -> None:
     stream = shuffled_stream([problem(i) for i in range(4)], 0)
     assert (stream.problems_per_epoch, stream.epoch(0), stream.epoch(6)) == (4, 0.0, 1.5)
-    endless = generated_stream(problem)
+    endless = ProblemStream(problem)
     assert (endless.problems_per_epoch, endless.epoch(6)) == (None, 0.0)
     assert [endless.at(i).id for i in (5, 0, 10**9)] == ["5", "0", "1000000000"]
 
 
 def test_impossible_positions() -> None:
     with pytest.raises(ValueError, match="from 0"):
-        generated_stream(problem).at(-1)
+        ProblemStream(problem).at(-1)
     with pytest.raises(ValueError, match="no problems"):
         shuffled_stream([], 0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
-from groupwise.data.stream import ProblemStream, generated_stream
+from groupwise.data.stream import ProblemStream
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.problem import Message, Problem
@@ -22,7 +22,7 @@ PayAt = Callable[[int], Sequence[Pay]]
 
 def stream() -> ProblemStream:
     """Problems whose text is their position."""
-    return generated_stream(
+    return ProblemStream(
         lambda position: Problem(f"p{position}", (Message("user", str(position)),), answer=str(position))
     )
 

@@ -34,7 +34,7 @@ def build(output: Path, threads: int) -> None:
     """Demonstrations, tokenizer, initial weights, training, and the finished model in `output`."""
     with tempfile.TemporaryDirectory() as scratch:
         data, start = Path(scratch) / "demonstrations.jsonl", Path(scratch) / "start"
-        write_demonstrations(data, SEED, DEMONSTRATIONS, HABITS)
+        write_demonstrations(data, demonstrations(SEED, DEMONSTRATIONS, HABITS))
         tokenizer = bundled_tokenizer()
         initial_model(tokenizer, SEED).save_pretrained(start)
         tokenizer.save_pretrained(start)

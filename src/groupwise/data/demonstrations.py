@@ -5,7 +5,7 @@ stop half way. What follows a slip is worked out from the wrong number, as a pup
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -60,15 +60,15 @@ def demonstration(exercise: Exercise, habits: Habits, random: Random) -> str:
     return f"<think>{'; '.join(text for text, _ in steps)}</think>{_boxed(value)}"
 
 
-def write_demonstrations(path: Path, seed: int, count: int, habits: Habits) -> None:
-    """Writes `count` demonstrations as JSONL of `prompt` and `completion`. The same arguments give the same file."""
+def write_demonstrations(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes pairs of question and completion as JSONL of `prompt` and `completion`."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for question, completion in demonstrations(seed, count, habits):
+        for question, completion in pairs:
             file.write(json.dumps({"prompt": question, "completion": completion}, ensure_ascii=False) + "\n")
 
 
 def demonstrations(seed: int, count: int, habits: Habits) -> Iterator[tuple[str, str]]:
-    """`count` pairs of question and completion, on the exercises of the split `demo`."""
+    """`count` pairs of question and completion, on the exercises of the split `demo`; a function of the arguments."""
     random = Random(f"demonstrations/{seed}")
     for index in range(count):
         exercise = arithmetic_exercise(seed, "demo", index)

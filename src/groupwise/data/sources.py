@@ -14,7 +14,7 @@ from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.data.files import ProblemFile, fingerprint, read_file
 from groupwise.data.preflight import ProblemCheck, listing, preflight, refuse
 from groupwise.data.reasoning_gym import gym_source
-from groupwise.data.stream import ProblemStream, generated_stream, mixed_stream, shuffled_stream
+from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.data.toy_code import toy_code_problem
 from groupwise.errors import DataError
 from groupwise.problem import GYM_PREFIX, Problem
@@ -114,7 +114,7 @@ def open_source(name: str, files: Mapping[str, ProblemFile], seed: int) -> Sourc
     if count is not None:
         problems = tuple(make(seed, "train", index) for index in range(count))
         return Source(shuffled_stream(problems, seed), problems, f"{name}/{seed}", f"{name} ({count} problems)")
-    stream = generated_stream(lambda index: make(seed, "train", index))
+    stream = ProblemStream(lambda index: make(seed, "train", index))
     some = tuple(stream.at(index) for index in range(LOOKED_AT))
     return Source(stream, some, f"{name}/{seed}", f"generated {name}")
 

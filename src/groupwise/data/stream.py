@@ -17,7 +17,7 @@ class ProblemStream:
     """Problems at the positions 0, 1, 2, …; the same position always gives the same problem."""
 
     problem_at: Callable[[int], Problem]
-    problems_per_epoch: int | None
+    problems_per_epoch: int | None = None
     """None where problems are generated and never come round again."""
 
     def at(self, position: int) -> Problem:
@@ -42,11 +42,6 @@ def shuffled_stream(problems: Sequence[Problem], seed: int) -> ProblemStream:
         return epoch_order(count, seed, epoch)
 
     return ProblemStream(lambda position: problems[order(position // count)[position % count]], count)
-
-
-def generated_stream(problem_at: Callable[[int], Problem]) -> ProblemStream:
-    """Problems of a generator that makes any of them from its index alone."""
-    return ProblemStream(problem_at, None)
 
 
 def mixed_stream(streams: Sequence[ProblemStream], shares: Sequence[float]) -> ProblemStream:

@@ -3,10 +3,8 @@
 The pupil often writes without thinking. It misreads some questions, and now and then copies a number wrongly.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
 from groupwise.data.toy_code import NAME, CodeExercise, toy_code_exercise
@@ -52,15 +50,8 @@ def toy_code_answer(expression: str) -> str:
 
 
 def toy_code_demonstrations(seed: int, count: int, habits: CodeHabits) -> Iterator[tuple[str, str]]:
-    """`count` pairs of question and completion, on the exercises of the split `demo`."""
+    """`count` pairs of question and completion, on the exercises of the split `demo`; a function of the arguments."""
     random = Random(f"toy code demonstrations/{seed}")
     for index in range(count):
         exercise = toy_code_exercise(seed, "demo", index)
         yield exercise.question, toy_code_demonstration(exercise, habits, random)
-
-
-def write_toy_code_demonstrations(path: Path, seed: int, count: int, habits: CodeHabits) -> None:
-    """Writes `count` demonstrations as JSONL of `prompt` and `completion`. The same arguments give the same file."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for question, completion in toy_code_demonstrations(seed, count, habits):
-            file.write(json.dumps({"prompt": question, "completion": completion}, ensure_ascii=False) + "\n")

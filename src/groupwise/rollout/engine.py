@@ -32,11 +32,6 @@ class SamplingParams:
     min_p: float = 0.0
     record_kept: bool = False
 
-    @property
-    def keeps_all(self) -> bool:
-        """Whether every token of the vocabulary can be drawn."""
-        return self.top_k == 0 and self.top_p == 1.0 and self.min_p == 0.0 and not self.record_kept
-
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:

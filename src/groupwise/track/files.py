@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,14 +46,8 @@ def folder_aside(path: Path) -> Iterator[Path]:
 
 def remove_tree(path: Path) -> None:
     """Remove a folder and everything in it, if it is there."""
-    if not path.is_dir():
-        return
-    for child in path.iterdir():
-        if child.is_dir() and not child.is_symlink():
-            remove_tree(child)
-        else:
-            child.unlink()
-    path.rmdir()
+    if path.is_dir():
+        shutil.rmtree(path)
 
 
 def sync(path: Path) -> None:

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 import groupwise.bundled
 from groupwise.data.arithmetic import held_out
+from groupwise.data.demonstrations import write_demonstrations
 from groupwise.data.toy_code import CALLS, FAMILIES, toy_code_exercise, toy_code_problem, toy_code_tests
 from groupwise.data.toy_code_demonstrations import (
     CAREFUL,
@@ -17,7 +18,6 @@ from groupwise.data.toy_code_demonstrations import (
     toy_code_answer,
     toy_code_demonstration,
     toy_code_demonstrations,
-    write_toy_code_demonstrations,
 )
 from groupwise.grading.code.code_compare import same_result
 from groupwise.grading.code.code_grader import grade_code
@@ -121,8 +121,8 @@ def test_the_pupil_is_as_careless_as_it_should_be() -> None:
 
 
 def test_demonstrations_are_written_as_prompt_and_completion(tmp_path: Path) -> None:
-    write_toy_code_demonstrations(tmp_path / "a.jsonl", 0, 50, CARELESS)
-    write_toy_code_demonstrations(tmp_path / "b.jsonl", 0, 50, CARELESS)
+    write_demonstrations(tmp_path / "a.jsonl", toy_code_demonstrations(0, 50, CARELESS))
+    write_demonstrations(tmp_path / "b.jsonl", toy_code_demonstrations(0, 50, CARELESS))
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [tuple(line.values()) for line in lines] == list(toy_code_demonstrations(0, 50, CARELESS))
