@@ -4,19 +4,24 @@ The translation, the remarks that it makes and docs/translation.md all read thes
 """
 
 import functools
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from groupwise.config.yaml_document import read_document
 
 Kind = Literal["copied", "translated", "absent", "idle"]
+Tool = Literal["trl", "verl"]
 
 
 class Field(NamedTuple):
     """One option of another trainer.
 
     default: what the trainer takes where the key is absent. to: the options of groupwise, as text. words: how it is
-    translated, or why it has no counterpart. accepts: the types of its values; empty accepts all.
+    translated, or why it has no counterpart. accepts: the types of its values; empty accepts all. when: what a copy
+    depends on: `stated` in the file, `given`, which is stated and not empty, or an option of groupwise that the
+    translation has set, to any value or as `option=value`. values: what each of its values becomes; otherwise: what any
+    other does, and what is said of it; without one it is an error. differs: what is said where it means something else.
 
     Kinds: `copied` has the same meaning and goes to `to` as it is; `translated` by a function; `absent` has no
     counterpart, which is said where it is set; `idle` does not change the algorithm.
@@ -28,6 +33,19 @@ class Field(NamedTuple):
     to: str = ""
     words: str = ""
     accepts: tuple[type, ...] = ()
+    when: str = ""
+    values: Mapping[str, Any] = {}
+    otherwise: Sequence[Any] = ()
+    differs: str = ""
+
+
+class Loss(NamedTuple):
+    """What one name of a loss is made of. ratio, reduction: empty where another key decides."""
+
+    surrogate: str
+    ratio: str = ""
+    reduction: str = ""
+    words: str = ""
 
 
 _TYPES: dict[str, type] = {
@@ -36,21 +54,33 @@ _TYPES: dict[str, type] = {
 
 
 @functools.cache
-def fields_of(tool: Literal["trl", "verl"]) -> tuple[Field, ...]:
-    """What is known about the options of a trainer, from the table TOOL_fields.yaml next to this file."""
-    text = files("groupwise.importing").joinpath(f"{tool}_fields.yaml").read_text(encoding="utf-8")
-    table = read_document(text, f"{tool}_fields.yaml").tree
-    rows = [_field(key, row) for key, row in table["fields"].items()]
-    return (*rows, *(Field(key, "idle") for key in table["idle"]))
+def _table(tool: Tool) -> dict[str, Any]:
+    """The table TOOL_fields.yaml next to this file."""
+    name = f"{tool}_fields.yaml"
+    return read_document(files("groupwise.importing").joinpath(name).read_text(encoding="utf-8"), name).tree
+
+
+@functools.cache
+def fields_of(tool: Tool) -> tuple[Field, ...]:
+    """What is known about the options of a trainer."""
+    rows = [_field(key, dict(row)) for key, row in _table(tool)["fields"].items()]
+    return (*rows, *(Field(key, "idle") for key in _table(tool)["idle"]))
+
+
+@functools.cache
+def losses_of(tool: Tool) -> dict[str, Loss]:
+    """What a trainer's names of losses are made of."""
+    return {name: Loss(**parts) for name, parts in _table(tool)["losses"].items()}
 
 
 def _field(key: str, row: dict[str, Any]) -> Field:
-    default = row.get("default")
+    default = row.pop("default", None)
     if "absent" in row:
-        return Field(key, "absent", default, "", row["absent"])
+        return Field(key, "absent", default, words=row["absent"])
     kind: Kind = "copied" if "copied" in row else "translated"
-    accepts = tuple(_TYPES[name] for name in row["accepts"]) if "accepts" in row else _types_of(default)
-    return Field(key, kind, default, row[kind], row.get("how", ""), accepts)
+    stated = row.pop("accepts", None)
+    accepts = _types_of(default) if stated is None else tuple(_TYPES[name] for name in stated)
+    return Field(key, kind, default, row.pop(kind), row.pop("how", ""), accepts, **row)
 
 
 def shown(value: Any) -> str:

@@ -3,8 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from groupwise.importing import trl_loss, verl_loss
-from groupwise.importing.fields import Field, fields_of, shown
+from groupwise.importing.fields import Field, Tool, fields_of, losses_of, shown
 
 _PAGE = """# From TRL and from verl
 
@@ -52,26 +51,12 @@ A YAML file of sections, or a script with `a.b.c=value` overrides. References be
 
 def page() -> str:
     """The text of docs/translation.md."""
-    trl_rows = [
-        (f"`{name}`", f"`{loss.surrogate}`", f"`{loss.reduction}`", loss.words)
-        for name, loss in trl_loss.LOSSES.items()
-    ]
-    verl_rows = [
-        (
-            f"`{name}`",
-            f"`{loss.surrogate}`",
-            f"`{loss.ratio}`",
-            f"`{loss.reduction}`" if loss.reduction else "",
-            loss.words,
-        )
-        for name, loss in verl_loss.LOSSES.items()
-    ]
     return _PAGE.format(
         trl=_options(fields_of("trl"), "TRL"),
-        trl_losses=_table(("loss_type", "surrogate", "reduction", ""), trl_rows),
+        trl_losses=_losses("trl", "loss_type", ("surrogate", "reduction")),
         trl_idle=_idle(fields_of("trl"), "Options that do not change the algorithm are left out:"),
         verl=_options(fields_of("verl"), "verl"),
-        verl_losses=_table(("loss_mode", "surrogate", "ratio", "reduction", ""), verl_rows),
+        verl_losses=_losses("verl", "loss_mode", ("surrogate", "ratio", "reduction")),
         verl_idle=_idle(fields_of("verl"), "Left out, sections with all that is below them:"),
     )
 
@@ -79,15 +64,27 @@ def page() -> str:
 def _options(fields: Iterable[Field], tool: str) -> str:
     rows = [
         (
-            f"`{field.key}`",
-            "" if field.default is None else f"`{shown(field.default)}`",
-            ", ".join(f"`{name}`" for name in field.to.split(", ")) if field.to else "none",
+            _code(field.key),
+            "" if field.default is None else _code(shown(field.default)),
+            ", ".join(map(_code, field.to.split(", "))) if field.to else "none",
             field.words or "as it is",
         )
         for field in fields
         if field.kind != "idle"
     ]
     return _table((tool, "absent means", "groupwise", "how"), rows)
+
+
+def _losses(tool: Tool, key: str, columns: Sequence[str]) -> str:
+    losses = losses_of(tool)
+    rows = [
+        (_code(name), *(_code(getattr(loss, part)) for part in columns), loss.words) for name, loss in losses.items()
+    ]
+    return _table((key, *columns, ""), rows)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -97,28 +97,32 @@ class Draft:
         """Say that a key has no counterpart; without a text with the words of its row."""
         self._absent.append(Remark(key, text or self._fields[key].words))
 
-    def differs(self, key: str, text: str) -> None:
-        """Say where a key means something else."""
-        self._differs.append(Remark(key, text))
+    def differs(self, key: str, text: str = "") -> None:
+        """Say where a key means something else; without a text with that of its row."""
+        self._differs.append(Remark(key, text or self._fields[key].differs))
 
     def note(self, text: str) -> None:
         """Say something about the translation as a whole."""
         self._notes.append(text)
 
-    def choose(self, key: str, choices: Mapping[str, Any]) -> Any:
-        """What stands for the value of a key. Raises DataError for a value that the trainer does not have."""
-        value = self[key]
-        name = shown(value)
-        if name not in choices:
-            expected = ", ".join(choices)
+    def choose(self, key: str, values: Mapping[str, Any] | None = None) -> Any:
+        """What the value of a key becomes by its row, or by `values`. Raises DataError for one that nobody knows."""
+        row, name = self._fields[key], shown(self[key])
+        values = row.values if values is None else values
+        if name in values:
+            return values[name]
+        if not row.otherwise:
+            expected = ", ".join(values)
             raise DataError(f"{self.source.place(key)}: {key}: found {name!r}, expected one of {expected}")
-        return choices[name]
+        taken, text = row.otherwise
+        self.absent(key, text.format(name))
+        return taken
 
     def copy_and_sort(self) -> None:
         """Copy what means the same, and say what has no counterpart and what is not known."""
         for key, row in self._fields.items():
-            if row.kind == "copied" and (self.states(key) or row.default is not None):
-                self.set(row.to, self[key], key)
+            if row.kind == "copied" and not row.when:
+                self._copy(row)
             elif row.kind == "absent" and self.states(key) and self[key] != row.default:
                 self.absent(key)
         for key in self.source.values:
@@ -131,6 +135,9 @@ class Draft:
 
     def finish(self) -> Imported:
         """The outcome. Raises DataError for values that no option of groupwise takes."""
+        for copied in self._fields.values():
+            if copied.when and self._depends_on_what_holds(copied):
+                self._copy(copied)
         order = list(TrainConfig.model_fields)
         tree: dict[str, Any] = {}
         for option in sorted(self._set, key=lambda option: order.index(option.partition(".")[0])):
@@ -154,6 +161,16 @@ class Draft:
         if quiet:
             self.note(f"without effect on the algorithm, left out: {', '.join(quiet)}")
         return Imported(_named_alone(tree), self._absent, self._differs, self._notes)
+
+    def _copy(self, row: Field) -> None:
+        if self[row.key] is not None:
+            self.set(row.to, self[row.key], row.key)
+
+    def _depends_on_what_holds(self, row: Field) -> bool:
+        if row.when in ("stated", "given"):
+            return self.states(row.key) and (row.when == "stated" or bool(self[row.key]))
+        option, _, value = row.when.partition("=")
+        return option in self._set and value in ("", self._set[option])
 
     def _row(self, key: str) -> Field | None:
         """The row of a key, or of the whole section that it stands in, such as `critic` for `critic.optim.lr`."""

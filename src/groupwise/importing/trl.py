@@ -3,17 +3,9 @@
 import math
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import fields_of, shown
+from groupwise.importing.fields import fields_of
 from groupwise.importing.record import Draft, Imported, Source
 from groupwise.importing.trl_loss import objective
-
-SCHEDULES = {
-    "constant": "constant",
-    "constant_with_warmup": "constant",
-    "linear": "linear",
-    "cosine": "cosine",
-    "cosine_with_min_lr": "cosine",
-}
 
 
 def translate(source: Source, processes: int = 1, problems: int | None = None) -> Imported:
@@ -70,7 +62,7 @@ def _batch(draft: Draft, processes: int) -> int:
             f"one generation and {minibatches} optimizer steps of each pass",
         )
     elif passes < accumulated and draft["num_iterations"] > 1:
-        draft.differs("num_iterations", "TRL spreads the passes over one gradient; here each is an optimizer step")
+        draft.differs("num_iterations")
     if minibatches > prompts:
         draft.differs(
             "steps_per_generation",
@@ -108,10 +100,7 @@ def _length(draft: Draft, updates: int, problems: int | None) -> None:
 
 
 def _learning_rate(draft: Draft, updates: int) -> None:
-    name = shown(draft["lr_scheduler_type"])
-    if name not in SCHEDULES:
-        draft.absent("lr_scheduler_type", f"no schedule {name}; the nearest, cosine, is taken")
-    draft.set("optimizer.schedule", SCHEDULES.get(name, "cosine"), "lr_scheduler_type")
+    draft.set("optimizer.schedule", draft.choose("lr_scheduler_type"), "lr_scheduler_type")
     kwargs = draft["lr_scheduler_kwargs"] or {}
     lowest, rate = kwargs.get("min_lr"), kwargs.get("min_lr_rate")
     if rate is None and type(lowest) in (int, float) and draft["learning_rate"] > 0:
@@ -127,7 +116,7 @@ def _learning_rate(draft: Draft, updates: int) -> None:
             draft.absent(key, f"a share of {warmup} of a length that is not known: set optimizer.warmup_steps")
             return
         draft.set("optimizer.warmup_steps", math.ceil(warmup * draft.get("run.steps")), key)
-    elif warmup >= 1 and name != "constant":
+    elif warmup >= 1 and draft["lr_scheduler_type"] != "constant":
         draft.set("optimizer.warmup_steps", math.ceil(warmup / updates), key)
 
 
@@ -135,22 +124,18 @@ def _arithmetic(draft: Draft) -> None:
     if not str(draft["optim"]).startswith("adamw"):
         draft.absent("optim", f"no optimizer {draft['optim']}: AdamW is used")
     if draft["fp16"]:
-        draft.differs("fp16", "float16 has no counterpart; bfloat16 is taken")
+        draft.differs("fp16")
     bfloat = draft["fp16"] or draft["bf16"] is not False
     draft.set("model.compute_dtype", "bfloat16" if bfloat else "float32", "fp16" if draft["fp16"] else "bf16")
     if bfloat and not draft.states("bf16", "fp16"):
         draft.note(
             "TRL computes in bfloat16 unless told otherwise; on a CPU model.compute_dtype=float32 is often faster"
         )
-    if draft.states("gradient_checkpointing"):
-        draft.set("batch.activation_checkpointing", draft["gradient_checkpointing"], "gradient_checkpointing")
     if draft.states("disable_dropout") and not draft["disable_dropout"]:
-        draft.differs("disable_dropout", "TRL leaves dropout on in every pass; groupwise has none")
+        draft.differs("disable_dropout")
 
 
 def _sampling(draft: Draft) -> None:
-    if draft["min_p"]:
-        draft.set("sampling.min_p", draft["min_p"], "min_p")
     truncating = [key for key, off in (("top_p", 1.0), ("top_k", 0), ("min_p", None)) if draft[key] not in (off, 0)]
     if truncating:
         draft.set("sampling.replay_mask", True, truncating[0])
@@ -158,13 +143,6 @@ def _sampling(draft: Draft) -> None:
 
 
 def _files(draft: Draft, updates: int) -> None:
-    for key, option in (("model_name_or_path", "model.path"), ("output_dir", "run.output")):
-        if draft[key]:
-            draft.set(option, draft[key], key)
-    if draft["save_total_limit"]:
-        draft.set("run.keep_checkpoints", draft["save_total_limit"], "save_total_limit")
-    if draft["num_generations_eval"]:
-        draft.set("problems.eval_samples_per_prompt", draft["num_generations_eval"], "num_generations_eval")
     data = draft["dataset_name"]
     if data and data.endswith((".jsonl", ".json", ".parquet")):
         draft.set("problems.train", data, "dataset_name")

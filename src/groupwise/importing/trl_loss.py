@@ -1,39 +1,11 @@
 """The objective of a GRPOConfig of TRL 1.16: loss, engine correction, KL, entropy, advantages, rewards."""
 
 import math
-from typing import NamedTuple
 
 from groupwise.errors import DataError
+from groupwise.importing.fields import losses_of
 from groupwise.importing.record import Draft
 
-
-class Loss(NamedTuple):
-    """What one name of `loss_type` stands for."""
-
-    surrogate: str
-    reduction: str
-    words: str = ""
-
-
-LOSSES = {
-    "grpo": Loss("ppo_clip", "sequence_mean_token_mean"),
-    "dapo": Loss("ppo_clip", "token_mean"),
-    "bnpo": Loss(
-        "ppo_clip", "token_mean", "TRL's is the mean of each micro-batch, so that its gradient depends on their size"
-    ),
-    "dr_grpo": Loss("ppo_clip", "constant_length", "the constant is `sampling.max_new_tokens`, as in TRL"),
-    "cispo": Loss("cispo", "token_mean"),
-    "sapo": Loss("sapo", "sequence_mean_token_mean"),
-    "luspo": Loss("ppo_clip", "sequence_mean_token_sum"),
-    "vespo": Loss("vespo", "token_mean", "the ratio is the product over the sequence, whatever the level says"),
-}
-_MODES = {
-    "token_truncate": ("tis", "token"),
-    "sequence_truncate": ("tis", "sequence_product"),
-    "token_mask": ("mis", "token"),
-    "sequence_mask": ("mis", "sequence_product"),
-}
-_SCALES = {"group": "group_std", "true": "group_std", "batch": "batch_std", "none": "none", "false": "none"}
 # More than e^20, where groupwise stops: an upper bound that never binds.
 _NO_BOUND = 1e9
 
@@ -49,15 +21,13 @@ def objective(draft: Draft, updates: int) -> None:
 
 
 def _loss(draft: Draft) -> None:
-    loss: Loss = draft.choose("loss_type", LOSSES)
-    level = draft.choose("importance_sampling_level", {"token": "token", "sequence": "sequence_geometric_mean"})
+    loss, level = draft.choose("loss_type", losses_of("trl")), draft.choose("importance_sampling_level")
     if loss.words:
         draft.differs("loss_type", f"{draft['loss_type']}: {loss.words}")
     draft.set("objective.surrogate.type", loss.surrogate, "loss_type")
     draft.set("objective.reduction.type", loss.reduction, "loss_type")
-    draft.set(
-        "objective.ratio", "sequence_product" if loss.surrogate == "vespo" else level, "importance_sampling_level"
-    )
+    ratio = "sequence_product" if loss.surrogate == "vespo" else level
+    draft.set("objective.ratio", ratio, "importance_sampling_level")
     draft.set("objective.old_logps", "trainer", "loss_type")
     low, high = draft["epsilon"], draft["epsilon_high"]
     high_key = "epsilon" if high is None else "epsilon_high"
@@ -73,26 +43,10 @@ def _loss(draft: Draft) -> None:
         if draft.states(key):
             draft.differs(key, f"not read by TRL with loss_type {draft['loss_type']}")
     if loss.surrogate == "ppo_clip":
-        draft.set("objective.surrogate.clip_low", low, "epsilon")
         draft.set("objective.surrogate.clip_high", high, high_key)
         _two_sided(draft, high)
-    for sign, name in (("pos", "positive"), ("neg", "negative")):
-        if loss.surrogate == "sapo":
-            draft.set(
-                f"objective.surrogate.temperature_{name}", draft[f"sapo_temperature_{sign}"], f"sapo_temperature_{sign}"
-            )
-        if loss.surrogate == "vespo":
-            for letter in ("k", "lambda"):
-                draft.set(
-                    f"objective.surrogate.{letter}_{name}", draft[f"vespo_{letter}_{sign}"], f"vespo_{letter}_{sign}"
-                )
-    if draft["mask_truncated_completions"]:
-        draft.set("objective.mask_truncated", True, "mask_truncated_completions")
-        if loss.reduction != "token_mean":
-            draft.differs(
-                "mask_truncated_completions",
-                "TRL still divides by the sequences that it masked; here they leave numerator and denominator",
-            )
+    if draft["mask_truncated_completions"] and loss.reduction != "token_mean":
+        draft.differs("mask_truncated_completions")
 
 
 def _two_sided(draft: Draft, clip_high: float) -> None:
@@ -118,7 +72,7 @@ def _two_sided(draft: Draft, clip_high: float) -> None:
 def _engine(draft: Draft) -> None:
     """The weight π_old/π_sampler, and the mask by the policy that sampled."""
     corrected = draft["use_vllm"] and draft["vllm_importance_sampling_correction"]
-    form, level = draft.choose("vllm_importance_sampling_mode", _MODES)
+    form, level = draft.choose("vllm_importance_sampling_mode")
     low, high = draft["vllm_importance_sampling_clip_min"], draft["vllm_importance_sampling_clip_max"]
     high = draft["vllm_importance_sampling_cap"] or high
     keys = ("vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min")
@@ -150,61 +104,45 @@ def _engine(draft: Draft) -> None:
 def _kl(draft: Draft, updates: int) -> None:
     if not draft["beta"]:
         return
-    draft.set("kl.coefficient", draft["beta"], "beta")
     draft.set("kl.estimator", "k3", "beta")
     draft.set("kl.importance", "token" if draft["use_bias_correction_kl"] else "none", "use_bias_correction_kl")
     if not draft.states("use_bias_correction_kl"):
-        draft.differs("beta", "weighted with the live ratio, as in TRL 1.16; up to 1.9 it was not: kl.importance=none")
+        draft.differs("beta")
     if draft["use_bias_correction_kl"] and draft["importance_sampling_level"] == "sequence":
-        draft.differs(
-            "use_bias_correction_kl",
-            "TRL weights the KL by the geometric mean of the sequence's ratios, here by the token's own",
-        )
+        draft.differs("use_bias_correction_kl")
     if draft["sync_ref_model"]:
         every = math.ceil(draft["ref_model_sync_steps"] / updates)
         draft.set("kl.refresh_reference_every_steps", every, "ref_model_sync_steps")
         if draft["ref_model_mixup_alpha"] != 1.0:
-            draft.differs(
-                "ref_model_mixup_alpha",
-                f"TRL mixes {draft['ref_model_mixup_alpha']} of the policy into the "
-                "reference; here the policy replaces it",
-            )
+            mixed = draft["ref_model_mixup_alpha"]
+            text = f"TRL mixes {mixed} of the policy into the reference; here the policy replaces it"
+            draft.differs("ref_model_mixup_alpha", text)
 
 
 def _entropy(draft: Draft) -> None:
     if draft["top_entropy_quantile"] != 1.0:
         draft.set("entropy.tokens.type", "top_entropy", "top_entropy_quantile")
-        draft.set("entropy.tokens.fraction", draft["top_entropy_quantile"], "top_entropy_quantile")
-        draft.differs(
-            "top_entropy_quantile",
-            "the quantile is of all tokens of the optimizer step under the policy that "
-            "sampled; TRL's of each micro-batch under the current one",
-        )
+        draft.differs("top_entropy_quantile")
     if not (draft["entropy_coef"] or draft["use_adaptive_entropy"]):
         return
     draft.set("entropy.bonus.type", "target" if draft["use_adaptive_entropy"] else "fixed", "entropy_coef")
-    draft.set("entropy.bonus.coefficient", draft["entropy_coef"], "entropy_coef")
     if draft.get("objective.reduction.type") != "token_mean":
-        draft.differs("entropy_coef", "the bonus is weighted as the policy loss; TRL's is a mean over tokens")
+        draft.differs("entropy_coef")
     if draft["use_adaptive_entropy"]:
-        draft.set("entropy.bonus.target_nats", draft["entropy_target"], "entropy_target")
-        draft.set("entropy.bonus.coefficient_step", draft["entropy_coef_delta"], "entropy_coef_delta")
-        draft.set("entropy.bonus.max_coefficient", draft["entropy_coef_max"], "entropy_coef_max")
-        draft.differs("use_adaptive_entropy", "TRL leaves the bonus out of steps whose entropy was above the target")
+        draft.differs("use_adaptive_entropy")
 
 
 def _advantages(draft: Draft) -> None:
     draft.set("active_sampling.filter", "none", "loss_type")
     draft.set("active_sampling.refill", False, "loss_type")
     draft.note("TRL trains on every group, also those without signal: active_sampling.filter is none")
-    scale = draft.choose("scale_rewards", _SCALES)
-    sums = draft.choose("multi_objective_aggregation", {"sum_then_normalize": True, "normalize_then_sum": False})
-    draft.set("advantage.estimator.type", "group" if sums else "gdpo", "multi_objective_aggregation")
-    if sums:
+    scale, estimator = draft.choose("scale_rewards"), draft.choose("multi_objective_aggregation")
+    draft.set("advantage.estimator.type", estimator, "multi_objective_aggregation")
+    if estimator == "group":
         draft.set("advantage.estimator.scale", scale, "scale_rewards")
     elif draft.states("scale_rewards"):
-        draft.differs("scale_rewards", "not read by TRL with normalize_then_sum, and left out here")
-    if not sums or scale != "none":
+        draft.differs("scale_rewards")
+    if estimator == "gdpo" or scale != "none":
         draft.set("advantage.estimator.std_ddof", 1, "scale_rewards")
         draft.set("advantage.estimator.std_epsilon", 1e-4, "scale_rewards")
 

@@ -11,7 +11,6 @@ from groupwise.importing.verl_loss import objective
 _ACTOR = "actor_rollout_ref.actor"
 _OPTIM = f"{_ACTOR}.optim"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_SCHEDULES = {"constant": "constant", "cosine": "cosine"}
 _TOTALS = ("score", "reward", "seq_reward", "seq_final_reward")
 # verl generates without an end; groupwise always has one.
 _MANY = 1000.0
@@ -95,10 +94,7 @@ def _length(draft: Draft, problems: int | None) -> None:
 
 def _optimizer(draft: Draft) -> None:
     style = "warmup_style" if draft[f"{_OPTIM}.warmup_style"] else "lr_scheduler_type"
-    name = draft[f"{_OPTIM}.{style}"]
-    if name not in _SCHEDULES:
-        draft.absent(f"{_OPTIM}.{style}", f"no schedule {name}; constant is taken")
-    schedule = _SCHEDULES.get(name, "constant")
+    schedule = draft.choose(f"{_OPTIM}.{style}")
     draft.set("optimizer.schedule", schedule, f"{_OPTIM}.{style}")
     if schedule == "cosine" and draft[f"{_OPTIM}.min_lr_ratio"]:
         draft.set("optimizer.final_lr_fraction", draft[f"{_OPTIM}.min_lr_ratio"], f"{_OPTIM}.min_lr_ratio")
@@ -127,13 +123,10 @@ def _optimizer(draft: Draft) -> None:
 def _sampling(draft: Draft) -> None:
     top_k, top_p = max(draft[f"{_ROLLOUT}.top_k"], 0), draft[f"{_ROLLOUT}.top_p"]
     draft.set("sampling.top_k", top_k, f"{_ROLLOUT}.top_k")
-    draft.set("sampling.top_p", top_p, f"{_ROLLOUT}.top_p")
     if top_k or top_p != 1:
         key = f"{_ROLLOUT}.top_k" if top_k else f"{_ROLLOUT}.top_p"
         draft.set("sampling.replay_mask", True, key)
         draft.differs(key, "verl scores the whole vocabulary; groupwise scores over the tokens that were kept")
-    if draft.states(f"{_ROLLOUT}.val_kwargs.n"):
-        draft.set("problems.eval_samples_per_prompt", draft[f"{_ROLLOUT}.val_kwargs.n"], f"{_ROLLOUT}.val_kwargs.n")
 
 
 def _overlong(draft: Draft) -> None:
@@ -163,13 +156,6 @@ def _files(draft: Draft) -> None:
         draft.set("problems.eval", measured if len(measured) > 1 else measured[0], "data.val_files")
     if draft["data.prompt_key"] != "prompt":
         draft.set("problems.columns.problem", draft["data.prompt_key"], "data.prompt_key")
-    if draft["data.seed"] is not None:
-        draft.set("run.seed", draft["data.seed"], "data.seed")
-    checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing"
-    if draft.states(checkpointing):
-        draft.set("batch.activation_checkpointing", draft[checkpointing], checkpointing)
-    if draft["actor_rollout_ref.model.path"]:
-        draft.set("model.path", draft["actor_rollout_ref.model.path"], "actor_rollout_ref.model.path")
     if draft.states("trainer.save_freq"):
         draft.set("run.checkpoint_every_steps", max(draft["trainer.save_freq"], 0), "trainer.save_freq")
     if draft["trainer.test_freq"] > 0 and draft.get("problems.eval"):
