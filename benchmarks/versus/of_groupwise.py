@@ -83,7 +83,7 @@ class Silent(Tracker):
         self._start = end
 
 
-class ScheduledEngine:
+class ScheduledEngine(RolloutEngine):
     """The engine, timed, with answers that end where the schedule says.
 
     The schedule travels in the uniform numbers: 2 is added to that of a row's last token. What the engine draws there
@@ -92,32 +92,22 @@ class ScheduledEngine:
 
     def __init__(self, engine: RolloutEngine, work: Workload, laps: Laps) -> None:
         self._engine, self._work, self._laps = engine, work, laps
+        self.version = engine.version
         self._ends: dict[int, int] = {}
         self._calls = 0
         self._uniforms, self._draw = inprocess.uniforms, inprocess.draw
         patch.multiple(inprocess, uniforms=self.uniforms, draw=self.draw).start()
 
-    @property
-    def version(self) -> int:
-        """See `RolloutEngine`."""
-        return self._engine.version
-
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]], version: int) -> None:
         """See `RolloutEngine`; counted as sampling."""
         start = now()
         self._engine.load_weights(weights, version)
+        self.version = version
         self._laps.add("engine", start)
 
     def sleep(self) -> None:
         """See `RolloutEngine`."""
         self._engine.sleep()
-
-    def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
-        """See `RolloutEngine`."""
-        answers: list[list[Completion]] = [[] for _ in requests]
-        for index, completions in self.stream(requests, sampling):
-            answers[index] = completions
-        return answers
 
     def stream(
         self, requests: Sequence[SampleRequest], sampling: SamplingParams

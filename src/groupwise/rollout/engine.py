@@ -47,13 +47,21 @@ class RolloutEngine(Protocol):
     version: int
 
     def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
-        """The completions of each request, in the order of its seeds."""
-        ...
+        """The completions of each request, in the order of its seeds; see `stream`."""
+        answers: list[list[Completion]] = [[] for _ in requests]
+        for index, completions in self.stream(requests, sampling):
+            answers[index] = completions
+        return answers
 
     def stream(
         self, requests: Sequence[SampleRequest], sampling: SamplingParams
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """The same, each with the index of its request as soon as it is complete, so that grading can begin."""
+        """The same, each with the index of its request as soon as it is complete, so that grading can begin.
+
+        Raises:
+            ValueError: for a prompt without tokens, or one that leaves no room in the context.
+            RuntimeError: for an engine that gave its weights back and was given none since.
+        """
         ...
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:

@@ -10,7 +10,7 @@ from groupwise.model.cache import KVCache
 from groupwise.model.decoder import Decoder
 from groupwise.model.load import Policy
 from groupwise.rollout.batch import Queue, Record, Rows
-from groupwise.rollout.engine import SampleRequest, SamplingParams
+from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import draw, uniforms
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
@@ -20,7 +20,7 @@ REFILL_BELOW = 0.9
 COMPACT_BELOW = 0.9
 
 
-class InProcessEngine:
+class InProcessEngine(RolloutEngine):
     """Samples with the trainer's own weights, or with a copy of them in a reduced precision."""
 
     def __init__(self, policy: Policy, batch_sequences: int) -> None:
@@ -53,22 +53,10 @@ class InProcessEngine:
     def close(self) -> None:
         """Nothing was started."""
 
-    def generate(self, requests: Sequence[SampleRequest], sampling: SamplingParams) -> list[list[Completion]]:
-        """The completions of each request, in the order of its seeds.
-
-        Raises:
-            ValueError: for a prompt without tokens, or one that leaves no room in the context.
-            RuntimeError: for an engine that gave its weights back and was given none since.
-        """
-        answers: list[list[Completion]] = [[] for _ in requests]
-        for index, completions in self.stream(requests, sampling):
-            answers[index] = completions
-        return answers
-
     def stream(
         self, requests: Sequence[SampleRequest], sampling: SamplingParams
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """The same, each with its index as soon as all completions of the request are there; see `generate`."""
+        """See `RolloutEngine`."""
         if self._asleep:
             raise RuntimeError("the engine sleeps: it samples again after load_weights")
         for request in requests:
@@ -85,7 +73,7 @@ class InProcessEngine:
         device = self._policy.device
         queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
         record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
-        count = min(self._batch_sequences, queue.sequences)
+        count = min(self._batch_sequences, len(queue.seeds))
         rows = Rows(count, queue.longest, device)
         cache = KVCache(count, queue.longest, device)
         decoder = Decoder(self._model)
@@ -97,12 +85,14 @@ class InProcessEngine:
                 free_A = (~rows.running_A).nonzero().squeeze(1)[: queue.waiting]
                 begun = queue.take(len(free_A))
                 first = divided | self._prefill(queue, cache, begun, rows.sequence_A[rows.running_A], decoder)
-                requests_of = queue.requests_of(begun)
+                requests_of = queue.request_B[begun].tolist()
                 first_AV = torch.stack([first[request] for request in requests_of])
                 # Only the last request can have further sequences that begin later.
                 divided = {requests_of[-1]: first[requests_of[-1]]}
                 logits_AV = first_AV if len(free_A) == count else logits_AV.index_copy(0, free_A, first_AV)
-                rows.begin(free_A, begun, uniforms(queue.seeds(begun), queue.longest))
+                rows.begin(
+                    free_A, begun, uniforms([queue.seeds[sequence] for sequence in begun.tolist()], queue.longest)
+                )
                 cache.begin(free_A, queue.place_of(rows.sequence_A))
                 running = int(rows.running_A.sum())
 
@@ -120,7 +110,7 @@ class InProcessEngine:
                 token_A = token_A[kept]
                 cache.keep(kept, queue.stay(rows.sequence_A), queue.place_of(rows.sequence_A))
             cache.advance()
-            positions_A = queue.prompt_length(rows.sequence_A) + rows.position_A - 1
+            positions_A = queue.prompt_length_B[rows.sequence_A] + rows.position_A - 1
             logits_AV = decoder.step(token_A, positions_A, cache)
 
         if sampling.record_kept:
@@ -136,5 +126,5 @@ class InProcessEngine:
         They are those of the sequences that begin, and take the place of those that no sequence continues any more.
         """
         kept_P, new = queue.stay(continued), queue.enter(begun)
-        logits_PV = decoder.prefill([queue.prompt_ids(request) for request in new], kept_P, cache)
+        logits_PV = decoder.prefill([queue.requests[request].prompt_ids for request in new], kept_P, cache)
         return dict(zip(new, logits_PV, strict=True))
