@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupwise.data.files import ProblemFile, fingerprint, read_problems
+from groupwise.data.files import ProblemFile, fingerprint
 from groupwise.data.rows import read_rows
 from groupwise.errors import DataError
 from groupwise.problem import Message
+from tests.support.problem_files import read_problems
 
 SHARED = Path(__file__).parents[3] / "shared"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the data folder is not there")

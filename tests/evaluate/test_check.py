@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupwise.config.compose import compose_to_explain
-from groupwise.data.files import UnusableRow, fingerprint, read_file, read_problems
-from groupwise.data.preflight import lengths_of, listing, preflight, refuse, remarks_of
+from groupwise.data.files import UnusableRow, fingerprint, read_file
+from groupwise.data.preflight import lengths_of, preflight, refuse, remarks_of
 from groupwise.data.splits import find_overlap, find_repeats, normalised
-from groupwise.errors import DataError
+from groupwise.errors import DataError, listed
 from groupwise.evaluate.check_files import PromptCheck, answer_check, run_check, solution_of, written_answer
 from groupwise.evaluate.check_report import print_check, to_json
 from groupwise.model.load import load_tokenizer
 from groupwise.model.prompt import PromptRenderer
 from groupwise.problem import CodeTests, Message, Problem
 from tests.support.commands import bundled_copy, groupwise
+from tests.support.problem_files import read_problems
 
 SHARED = Path(__file__).parents[3] / "shared"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the data folder is not there")
@@ -221,9 +222,9 @@ def test_checks_are_made_in_their_order_and_each_row_counts_once() -> None:
 
 def test_ten_faults_are_listed() -> None:
     rows = preflight([], [UnusableRow(f"f:{i}", "x") for i in range(12)], {}).unusable
-    assert listing(rows)[0] == "- f:0: x"
-    assert listing(rows)[-1] == "- and 2 more"
-    assert len(listing(rows)) == 11
+    assert listed(rows)[0] == "- f:0: x"
+    assert listed(rows)[-1] == "- and 2 more"
+    assert len(listed(rows)) == 11
 
 
 # Repeated questions

@@ -26,6 +26,9 @@ class UnusableRow:
     reason: str
     kind: str = "row"
 
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class ProblemFile:
@@ -40,16 +43,6 @@ class ProblemFile:
     fingerprint: str
     rows: int = 0
     unusable: tuple[UnusableRow, ...] = ()
-
-
-def read_problems(
-    path: str | Path, problem_column: str = "", answer_column: str = "", domain_column: str = ""
-) -> ProblemFile:
-    """As `read_file`, but rows that cannot be used raise DataError, listed together."""
-    file = read_file(path, problem_column, answer_column, domain_column)
-    if file.unusable:
-        raise DataError(unusable_rows(file.path, file.unusable))
-    return file
 
 
 def read_file(
@@ -134,7 +127,7 @@ def unusable_rows(path: str, rows: Sequence[UnusableRow]) -> str:
     """The rows that cannot be used, counted, the first ones listed."""
     count = "1 row cannot be used" if len(rows) == 1 else f"{len(rows)} rows cannot be used"
     first = f"; the first {LISTED_ROWS}" if len(rows) > LISTED_ROWS else ""
-    return f"{path}: {count}{first}:\n" + "\n".join(f"- {row.source}: {row.reason}" for row in rows[:LISTED_ROWS])
+    return f"{path}: {count}{first}:\n" + "\n".join(f"- {row}" for row in rows[:LISTED_ROWS])
 
 
 def _is_answered(row: Row, answer_column: str) -> bool:

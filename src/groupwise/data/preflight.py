@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupwise.data.files import LISTED_ROWS, ProblemFile, UnusableRow
+from groupwise.data.files import ProblemFile, UnusableRow
 from groupwise.data.shapes import DOMAIN_COLUMNS, get
-from groupwise.errors import DataError
+from groupwise.errors import DataError, listed
 from groupwise.problem import Problem
 
 MOST_UNUSABLE = 0.01
@@ -85,13 +85,7 @@ def preflight(
 def refuse(report: Report) -> None:
     """Raises DataError where more than 1 % of the rows are unusable or nothing is left, with the first rows."""
     if report.refused:
-        raise DataError("\n".join([report.refused + ":", *listing(report.unusable)]))
-
-
-def listing(rows: Sequence[UnusableRow], longest: int = LISTED_ROWS) -> list[str]:
-    """The first rows as lines for people, and how many more there are."""
-    lines = [f"- {row.source}: {row.reason}" for row in rows[:longest]]
-    return lines + ([f"- and {len(rows) - longest} more"] if len(rows) > longest else [])
+        raise DataError("\n".join([report.refused + ":", *listed(report.unusable)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from groupwise.config import ProblemOptions
 from groupwise.config.data import is_generated
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.data.files import ProblemFile, fingerprint, read_file
-from groupwise.data.preflight import ProblemCheck, listing, preflight, refuse
+from groupwise.data.preflight import ProblemCheck, preflight, refuse
 from groupwise.data.reasoning_gym import gym_source
 from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.data.toy_code import toy_code_problem
-from groupwise.errors import DataError
+from groupwise.errors import DataError, listed
 from groupwise.problem import GYM_PREFIX, Problem
 
 # Any problem from (seed, split, index) alone.
@@ -83,7 +83,7 @@ def usable_files(
         if report.unusable:
             problems = list(report.problems)
             usable[name] = replace(file, problems=problems, fingerprint=fingerprint(problems))
-            remarks += [f"{name}: left out {len(report.unusable)} of {report.rows} rows:", *listing(report.unusable)]
+            remarks += [f"{name}: left out {len(report.unusable)} of {report.rows} rows:", *listed(report.unusable)]
     return usable, remarks
 
 

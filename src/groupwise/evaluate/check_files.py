@@ -4,7 +4,7 @@ Only the tokenizer of the model is loaded, and nothing is sampled.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,15 +78,8 @@ def run_check(file: str, arguments: Sequence[str], held_out: str = "", run_solut
     tokenizer, context_tokens = load_tokenizer(config.model.path)
     renderer = PromptRenderer(tokenizer, config.prompt)
     named = [held_out] if held_out else [name for name in config.problems.eval_sources if not is_generated(name)]
-    with ExitStack() as stack:
-        sandbox = None
-        if run_solutions:
-            sandbox = open_sandbox(config.sandbox)
-            stack.callback(sandbox.close)
-        check_one = partial(
-            _check_file, config=config, renderer=renderer, context_tokens=context_tokens, sandbox=sandbox
-        )
-        train, *others = (check_one(path) for path in (file, *named))
+    with open_sandbox(config.sandbox) if run_solutions else nullcontext() as sandbox:
+        train, *others = (_check_file(path, config, renderer, context_tokens, sandbox) for path in (file, *named))
     asked = [problem for other in others for problem in other.report.problems]
     return Check(
         model=config.model.path,
@@ -185,7 +178,7 @@ def solution_of(row: Mapping[str, Any], tests: CodeTests) -> str:
 
 
 def _check_file(
-    path: str, *, config: TrainConfig, renderer: PromptRenderer, context_tokens: int, sandbox: Sandbox | None
+    path: str, config: TrainConfig, renderer: PromptRenderer, context_tokens: int, sandbox: Sandbox | None
 ) -> FileCheck:
     columns = config.problems.columns
     file = read_file(Path(path), columns.problem, columns.answer, columns.domain)

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from groupwise.data.files import UnusableRow
-from groupwise.data.preflight import domain_counts, listing
+from groupwise.data.preflight import domain_counts
 from groupwise.data.splits import Shared
+from groupwise.errors import listed
 from groupwise.evaluate.check_files import Check, FileCheck
 
 _LISTED = 3
@@ -104,9 +104,8 @@ def _details(check: Check, files: Sequence[FileCheck]) -> list[tuple[str, list[s
     details: list[tuple[str, list[str]]] = []
     unusable = [row for file in files for row in file.report.unusable]
     if unusable:
-        details.append(
-            ("rows that cannot be used:", listing([UnusableRow(row.source, _short(row.reason)) for row in unusable]))
-        )
+        lines = [f"{row.source}: {_short(row.reason)}" for row in unusable]
+        details.append(("rows that cannot be used:", listed(lines)))
     for title, groups in (
         ("the same question with different answers:", [g for file in files for g in file.repeats.contradictory]),
         ("very long answers, without a box; are these solutions?", _alone(files, "long_answers")),
@@ -114,12 +113,12 @@ def _details(check: Check, files: Sequence[FileCheck]) -> list[tuple[str, list[s
         ("no domain, where other rows have one:", _alone(files, "missing_domain")),
     ):
         if groups:
-            details.append((title, _first([", ".join(group) for group in groups])))
+            details.append((title, listed([", ".join(group) for group in groups], _LISTED)))
     shared = (*check.overlap.exact, *check.overlap.normalised, *check.overlap.near)
     if shared:
         counts = ", ".join(f"{len(getattr(check.overlap, kind))} {kind}" for kind in ("exact", "normalised", "near"))
         details.append(
-            (f"held-out questions that training has too ({counts}):", _first(list(map(_overlap_line, shared))))
+            (f"held-out questions that training has too ({counts}):", listed(list(map(_overlap_line, shared)), _LISTED))
         )
     return details
 
@@ -136,11 +135,6 @@ def _alone(files: Sequence[FileCheck], name: str) -> list[tuple[str, ...]]:
 def _overlap_line(shared: Shared) -> str:
     like = "is" if shared.share == 1.0 else f"shares {100 * shared.share:.0f} % of its runs of words with"
     return f"{shared.held_out} {like} {shared.train}"
-
-
-def _first(lines: list[str]) -> list[str]:
-    more = [f"- and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
-    return [f"- {line}" for line in lines[:_LISTED]] + more
 
 
 def _short(reason: str) -> str:

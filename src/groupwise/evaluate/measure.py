@@ -88,7 +88,8 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
     names_K = groups[0].names_K
     correctness, format_ = names_K.index(CORRECTNESS), names_K.index(FORMAT)
     right_P = [int(group.kept_right.sum()) for group in groups]
-    domains = sorted({group.problem.domain for group in groups})
+    accuracy_P = [right / samples for right in right_P]
+    domain_P = [group.problem.domain for group in groups]
     ks = [2**i for i in range(1, samples.bit_length()) if 2**i <= samples]
     tokens = [len(completion.ids) for group in groups for completion in group.completions]
 
@@ -98,7 +99,7 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
     return Measurement(
         samples_per_prompt=samples,
         temperature=temperature,
-        accuracy=estimate_fraction([right / samples for right in right_P]),
+        accuracy=estimate_fraction(accuracy_P),
         pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P]) for k in ks},
         format_rate=fraction([[bool(reward == 1.0) for reward in group.rewards_GK[:, format_]] for group in groups]),
         thinks=fraction([[group.prompt.opened or OPEN in text for text in group.texts_G] for group in groups]),
@@ -106,14 +107,8 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
         no_answer=fraction([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
         mean_tokens=sum(tokens) / len(tokens),
         accuracy_by_domain={
-            domain: estimate_fraction(
-                [
-                    right / samples
-                    for right, group in zip(right_P, groups, strict=True)
-                    if group.problem.domain == domain
-                ]
-            )
-            for domain in (domains if len(domains) > 1 else ())
+            domain: estimate_fraction([own for own, its in zip(accuracy_P, domain_P, strict=True) if its == domain])
+            for domain in (sorted(set(domain_P)) if len(set(domain_P)) > 1 else ())
         },
     )
 

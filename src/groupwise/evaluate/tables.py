@@ -5,6 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from groupwise.evaluate.estimate import Estimate
 from groupwise.evaluate.measure import FORCED_GREEDY, FORCED_SAMPLED, GREEDY, SAMPLED
 
 MODE_LABELS = {
@@ -34,36 +35,23 @@ def summary_rows(measured: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-def summary_table(summary: dict[str, Any]) -> Table:
-    """Before and after, side by side."""
-    before, after = summary_rows(summary["before"]), summary_rows(summary["after"])
-    problems = after[0][1]["n"]
-    samples = summary["after"][SAMPLED]["samples_per_prompt"]
-    table = Table(title=f"accuracy on {problems} unseen problems, {samples} samples each; 95 % intervals")
-    table.add_column("")
-    for name in ("before", "after", "change"):
-        table.add_column(name, justify="right")
-    for (label, old), (_, new) in zip(before, after, strict=True):
-        table.add_row(label, percent(old), percent(new), f"{100 * (new['value'] - old['value']):+.1f}")
-    lengths = [summary[side][SAMPLED]["mean_tokens"] for side in ("before", "after")]
-    table.add_row("tokens, sampled", *(f"{length:.1f}" for length in lengths), f"{lengths[1] - lengths[0]:+.1f}")
-    return table
-
-
-def measurement_table(measured: dict[str, Any], title: str) -> Table:
-    """One measurement of a model."""
+def measurement_table(title: str, *sides: dict[str, Any]) -> Table:
+    """One measurement of a model; of two, those before and after side by side."""
     table = Table(title=title)
     table.add_column("")
-    table.add_column("", justify="right")
-    for label, estimate in summary_rows(measured):
-        table.add_row(label, percent(estimate))
-    table.add_row("tokens, sampled", f"{measured[SAMPLED]['mean_tokens']:.1f}")
+    for name in ("before", "after", "change") if len(sides) == 2 else ("",):
+        table.add_column(name, justify="right")
+    for row in zip(*map(summary_rows, sides), strict=True):
+        estimates = [estimate for _, estimate in row]
+        shown = [str(Estimate(**estimate)) for estimate in estimates]
+        table.add_row(row[0][0], *shown, *_change([estimate["value"] for estimate in estimates], 100))
+    lengths = [side[SAMPLED]["mean_tokens"] for side in sides]
+    table.add_row("tokens, sampled", *(f"{length:.1f}" for length in lengths), *_change(lengths))
     return table
 
 
-def percent(estimate: dict[str, Any]) -> str:
-    """A fraction with its interval."""
-    return f"{100 * estimate['value']:.1f} % [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
+def _change(values: list[float], scale: float = 1.0) -> list[str]:
+    return [f"{scale * (values[1] - values[0]):+.1f}"] if len(values) == 2 else []
 
 
 def print_evaluation(result: dict[str, Any]) -> None:
@@ -72,16 +60,19 @@ def print_evaluation(result: dict[str, Any]) -> None:
     for remark in result["remarks"]:
         console.print(remark, markup=False, highlight=False, soft_wrap=True)
     title = f"{result['model']} on {result['problems']} problems; 95 % intervals"
-    console.print(measurement_table(result["measured"], title))
+    console.print(measurement_table(title, result["measured"]))
 
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The summary as a table, with where everything is."""
     console = Console()
-    if summary["before"]:
-        console.print(summary_table(summary))
-    elif summary["after"]:
-        console.print(measurement_table(summary["after"], "after training; 95 % intervals"))
+    before, after = summary["before"], summary["after"]
+    if before:
+        problems, samples = after[SAMPLED]["accuracy"]["n"], after[SAMPLED]["samples_per_prompt"]
+        title = f"accuracy on {problems} unseen problems, {samples} samples each; 95 % intervals"
+        console.print(measurement_table(title, before, after))
+    elif after:
+        console.print(measurement_table("after training; 95 % intervals", after))
     minutes, cpu = summary["training_wall_seconds"] / 60, summary["training_cpu_seconds"] / 60
     threads = f"{summary['threads']} {'thread' if summary['threads'] == 1 else 'threads'}"
     console.print(

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from groupwise.errors import DataError
+from groupwise.errors import DataError, listed
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
@@ -84,11 +84,10 @@ def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Pol
         if tokens + max_new_tokens > policy.max_context_tokens:
             too_long.append(f"{problem.source or problem.id}: {tokens} tokens")
     if too_long:
-        shown = "\n".join(f"- {line}" for line in too_long[:10])
-        more = f"\n- and {len(too_long) - 10} more" if len(too_long) > 10 else ""
+        shown = "\n".join(listed(too_long))
         raise DataError(
             f"{len(too_long)} of {len(problems)} prompts do not fit: the model's context is "
             f"{policy.max_context_tokens} tokens, and sampling.max_new_tokens={max_new_tokens} of them are for the "
-            f"completion. Shorten the prompts, remove these problems, or lower sampling.max_new_tokens:\n{shown}{more}"
+            f"completion. Shorten the prompts, remove these problems, or lower sampling.max_new_tokens:\n{shown}"
         )
     return longest
