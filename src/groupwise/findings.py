@@ -1,6 +1,7 @@
 """What is wrong between options, as data."""
 
 import difflib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,17 +28,26 @@ def warning(keys: tuple[str, ...], message: str) -> Finding:
     return Finding("warning", keys, message)
 
 
-def unused(key: str, value: Any, default: Any, because: str, remedy: str) -> Iterator[Finding]:
+def unused(
+    key: str, value: Any, default: Any, because: str, remedy: str, called: str = "its default"
+) -> Iterator[Finding]:
     """An error where the option `key` was changed although nothing reads it, because of `because`, as `option=value`.
 
     What counts as set is what differs from the default: a file may state a default next to anything.
     """
     if value != default:
         text = (
-            f"{key}={shown(value)} has no effect with {because}; {remedy}, or set {key} back to its default, "
+            f"{key}={shown(value)} has no effect with {because}; {remedy}, or set {key} back to {called}, "
             f"{shown(default)}"
         )
         yield error((key, because.partition("=")[0]), text)
+
+
+def unused_option(options: BaseModel, key: str, because: str, remedy: str) -> Iterator[Finding]:
+    """As `unused`, of the option with this dotted name below `options`."""
+    *sections, name = key.split(".")
+    owner: Any = functools.reduce(getattr, sections, options)
+    yield from unused(key, getattr(owner, name), type(owner).model_fields[name].default, because, remedy)
 
 
 def shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import groupwise.config.compose
-from groupwise.config import PromptExample, PromptOptions, RunOptions, SftConfig, TrainConfig
+from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.compose import (
     Recipe,
     compose_sft_config,
@@ -18,7 +18,9 @@ from groupwise.config.compose import (
     dump_config,
     list_recipes,
 )
+from groupwise.config.data import PromptExample, PromptOptions
 from groupwise.config.describe import describe_options
+from groupwise.config.step import RunOptions
 from groupwise.config.suggest import suggest_keys
 from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupwise.config import DomainOptions, KlOptions, RewardOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config, dump_config
 from groupwise.config.describe import NAME, describe_options
+from groupwise.config.grading import DomainOptions
 from groupwise.config.merge import differences, merged
 from groupwise.config.yaml_document import read_document
 from groupwise.errors import UsageError
 from groupwise.explain.rewards import domain_lines, domain_table
 from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
-from groupwise.grading.reward_options import FunctionOptions
+from groupwise.grading.reward_options import FunctionOptions, RewardOptions
+from groupwise.objective.kl.penalty import KlOptions
 
 
 def build(**sections: Any) -> TrainConfig:

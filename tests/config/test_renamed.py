@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from groupwise.config.compose import compose_to_explain
-from groupwise.config.renamed import RENAMED
+from groupwise.config.renamed import renamed_keys
 from groupwise.errors import UsageError
 
+RENAMED = renamed_keys()
 FUNCTION = "rewards.functions.mine.path=my:mine"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupwise.config import ProblemOptions
+from groupwise.config.data import ProblemOptions
 from groupwise.data.sources import eval_problems, open_sources, read_files, usable_files
 from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.errors import DataError

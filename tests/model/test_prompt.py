@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from groupwise.config import PromptOptions
+from groupwise.config.data import PromptOptions
 from groupwise.errors import DataError
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from groupwise.config import PromptOptions
+from groupwise.config.data import PromptOptions
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.prompt import PromptRenderer

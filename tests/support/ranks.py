@@ -10,10 +10,12 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from groupwise.config import EntropyOptions, KlOptions, TrainConfig
+from groupwise.config import TrainConfig
+from groupwise.config.objective import EntropyOptions
 from groupwise.model.reference import frozen_copy
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.objective.kl.penalty import KlOptions
 from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
 from groupwise.train.collect import collect

@@ -22,7 +22,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from groupwise.config import PromptOptions
+from groupwise.config.data import PromptOptions
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy

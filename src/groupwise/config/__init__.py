@@ -1,7 +1,7 @@
 """The typed tree of options.
 
 Every field changes something or is refused. Units are in the names. `compose.py` builds the tree from recipes, files
-and `key=value`; the checks between options are in `config_checks`.
+and `key=value`; the checks between options are in `checks`.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,8 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer,
 
 from groupwise.config.data import (
     DOMAIN_OF_GENERATED,
-    Columns,
     ModelOptions,
     ProblemOptions,
-    PromptExample,
     PromptOptions,
     SamplingOptions,
 )
@@ -35,30 +33,6 @@ from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 from groupwise.rollout.options import InProcess
 from groupwise.technique import by_name
-
-__all__ = [
-    "ActiveSamplingOptions",
-    "AdvantageOptions",
-    "BatchOptions",
-    "Columns",
-    "DomainOptions",
-    "EntropyOptions",
-    "GradingOptions",
-    "KlOptions",
-    "ModelOptions",
-    "ObjectiveOptions",
-    "OptimizerOptions",
-    "Options",
-    "ProblemOptions",
-    "PromptExample",
-    "PromptOptions",
-    "RewardOptions",
-    "RunOptions",
-    "SamplingOptions",
-    "SandboxOptions",
-    "SftConfig",
-    "TrainConfig",
-]
 
 
 class TrainConfig(Options):

@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from groupwise.config import ProblemOptions
-from groupwise.config.data import is_generated
+from groupwise.config.data import ProblemOptions, is_generated
 from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.data.files import ProblemFile, fingerprint, read_file
 from groupwise.data.preflight import ProblemCheck, preflight, refuse

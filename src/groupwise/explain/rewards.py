@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groupwise.config import RewardOptions, TrainConfig
+from groupwise.config import TrainConfig
+from groupwise.grading.reward_options import RewardOptions
 from groupwise.technique import number
 
 

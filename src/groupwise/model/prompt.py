@@ -7,7 +7,7 @@ from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from groupwise.completion import Prompt
-from groupwise.config import PromptOptions
+from groupwise.config.data import PromptOptions
 from groupwise.errors import DataError
 from groupwise.problem import Message
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupwise.config import PromptOptions
+from groupwise.config.data import PromptOptions
 from groupwise.errors import DataError
 from groupwise.model.load import Policy
 from groupwise.model.packing import SequenceGroup, packed_tokens

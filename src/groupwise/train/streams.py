@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from groupwise.config import EntropyOptions, TrainConfig
+from groupwise.config import TrainConfig
+from groupwise.config.objective import EntropyOptions
 from groupwise.model.load import Policy
 from groupwise.model.score import score, scoring_of
 from groupwise.objective.entropy.clip_cov import ClipCov

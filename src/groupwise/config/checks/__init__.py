@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks import data, grading, objective, payment, rewards, schedule
+from groupwise.config.checks import data, grading, objective, rewards, schedule
 from groupwise.findings import Finding
 from groupwise.technique import sections_of
 
@@ -27,7 +27,7 @@ CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     grading.graders,
     grading.workers,
     grading.sandbox,
-    payment.advantage,
+    objective.advantage,
     objective.old_logps,
     techniques,
     schedule.optimizer,

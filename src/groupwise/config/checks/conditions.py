@@ -1,11 +1,10 @@
 """Checks of the conditions under which components are rewarded, and of wrong answers rewarded like right ones."""
 
-import difflib
 import graphlib
 from collections.abc import Iterator
 
 from groupwise.config.checks.table import Table
-from groupwise.findings import Finding
+from groupwise.findings import Finding, suggest_word
 from groupwise.grading.components.component import RewardComponent
 from groupwise.grading.components.correctness import GRADERS
 from groupwise.grading.reward_options import BUILT_IN, CORRECTNESS, FunctionOptions, requires_key, weight_key
@@ -104,7 +103,7 @@ def _target(table: Table, name: str, target: str) -> Iterator[Finding]:
     elif target in options.functions:
         text = f"{stated}: this function grades correctness; write {table.key(name)}={CORRECTNESS}"
     else:
-        near = difflib.get_close_matches(target, [*full, *own], n=1)
-        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join((*full, *own))}"
-        text = f"{stated}: there is no such component; {hint}"
+        known = (*full, *own)
+        hint = suggest_word(target, known) or f"; expected one of {', '.join(known)}"
+        text = f"{stated}: there is no such component{hint}"
     yield table.error((name,), text)

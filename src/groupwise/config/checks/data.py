@@ -4,10 +4,9 @@ import math
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import unused_option
 from groupwise.config.checks.table import Table, each_once
 from groupwise.config.data import KEPT_LIMIT, is_generated
-from groupwise.findings import Finding, error, shown, warning
+from groupwise.findings import Finding, error, shown, unused_option, warning
 from groupwise.grading.reward_options import CORRECTNESS
 from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.finding import unused_option
 from groupwise.config.data import DOMAIN_OF_GENERATED
-from groupwise.findings import Finding, error, shown, warning
+from groupwise.findings import Finding, error, shown, unused_option, warning
 from groupwise.problem import GYM_PREFIX
 
 

@@ -3,11 +3,11 @@
 import keyword
 from collections.abc import Callable, Iterator
 
-from groupwise.config import RewardOptions, TrainConfig
+from groupwise.config import TrainConfig
 from groupwise.config.checks.conditions import conditions, trap
 from groupwise.config.checks.table import Table, each_once
 from groupwise.findings import Finding
-from groupwise.grading.reward_options import FORMAT
+from groupwise.grading.reward_options import FORMAT, RewardOptions
 
 
 def rewards(config: TrainConfig) -> Iterator[Finding]:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks.finding import unused_option
-from groupwise.findings import Finding, warning
+from groupwise.findings import Finding, unused_option, warning
 
 
 def optimizer(config: TrainConfig) -> Iterator[Finding]:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from groupwise.config import RewardOptions, TrainConfig
-from groupwise.findings import Finding, error, shown, warning
+from groupwise.config import TrainConfig
+from groupwise.findings import Finding, error, unused, warning
+from groupwise.grading.reward_options import RewardOptions
 from groupwise.technique import Technique
 
 
@@ -41,13 +42,10 @@ class Table:
     ) -> Iterator[Finding]:
         """An error where `name` was changed although no reader reads it, because of its option `because`."""
         value, base = _at(self.options, name), self._base_of(name)
-        if value != base and not any(map(is_read, self.readers)):
+        if not any(map(is_read, self.readers)):
             reason = because if because.startswith("advantage.") else self.key(because)
-            text = (
-                f"{self.key(name)}={shown(value)} has no effect with {reason}; {remedy}, or set {self.key(name)} back "
-                f"to {'that of rewards' if self.domain else 'its default'}, {shown(base)}"
-            )
-            yield error((self.key(name), reason.partition("=")[0]), text)
+            called = "that of rewards" if self.domain else "its default"
+            yield from unused(self.key(name), value, base, reason, remedy, called)
 
     def _base_of(self, name: str) -> Any:
         """What an option would be if the table stated nothing; its default where its owner would not be there."""
