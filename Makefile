@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
+TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo test test-all test-quick lint types format seeds model
 
@@ -11,14 +13,14 @@ demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu"
-	$(BIN)/python -m pytest -m "slow and not gpu and not exhaustive"
+	$(TEST) -m "not slow and not gpu"
+	$(TEST) -m "slow and not gpu and not exhaustive"
 
 test-all: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not gpu"
+	$(TEST) -m "not gpu"
 
 test-quick: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(TEST) -m "not slow and not gpu"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
