@@ -211,7 +211,7 @@ def test_a_recipe_trains(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     metrics = json.loads(line)
     assert metrics["optimizer/updates"] == 4
     assert metrics["optimizer/grad_norm"] > 0
-    assert metrics["optimizer/skipped_share"] == 0
+    assert metrics["optimizer/skipped_fraction"] == 0
     out = capsys.readouterr().out
     assert "objective J = " in out
     assert "technique " + " ".join(map(str, TECHNIQUES[name])) in out

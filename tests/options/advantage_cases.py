@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from groupwise.objective.advantages.gdpo import Gdpo
+from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.pass_at_k import PassAtK
 from tests.options.case import Case
 from tests.options.observed import component, totals, what_was_sampled
 from tests.options.runs import Floats, Trace
@@ -15,12 +18,14 @@ def advantages(trace: Trace) -> Floats:
 
 
 def deviation(rewards: Floats, trace: Trace, axis: int | None) -> Any:
-    options = trace.config.advantage
+    options = trace.config.advantage.estimator
+    assert isinstance(options, Group | Gdpo)
     return rewards.std(axis=axis, ddof=options.std_ddof, keepdims=axis is not None) + options.std_epsilon
 
 
 def group_expected(trace: Trace) -> Floats:
-    options, total_PG = trace.config.advantage, totals(trace)
+    options, total_PG = trace.config.advantage.estimator, totals(trace)
+    assert isinstance(options, Group)
     size = total_PG.shape[1]
     others_PG = (total_PG.sum(axis=1, keepdims=True) - total_PG) / (size - 1)
     baseline_PG = {
@@ -47,7 +52,9 @@ def gdpo_expected(trace: Trace) -> Floats:
 
 def pass_at_k_expected(trace: Trace) -> Floats:
     """Every choice of k answers is rewarded if one of them is right; an answer gets the mean over its choices."""
-    k, rows = trace.config.advantage.pass_k, []
+    estimator, rows = trace.config.advantage.estimator, []
+    assert isinstance(estimator, PassAtK)
+    k = estimator.k
     for right_G in component(trace, "correctness") == 1:
         choices = list(itertools.combinations(range(len(right_G)), k))
         rewards = np.array([float(right_G[list(choice)].any()) for choice in choices])
@@ -67,11 +74,11 @@ def expected(trace: Trace) -> Floats:
         "gdpo": lambda: gdpo_expected(trace),
         "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
         "pass_at_k": lambda: pass_at_k_expected(trace),
-    }[options.estimator]()
+    }[options.estimator.type]()
     return np.asarray(np.clip(made, -options.clip, options.clip) if options.clip else made)
 
 
-SCALED = ("advantage.scale=group_std",)
+SCALED = ("advantage.estimator.scale=group_std",)
 ONE_REWARD = ("rewards.format.weight=0.0",)
 
 
@@ -84,13 +91,15 @@ CASES = {
         "group",
         "gdpo",
         "max_rl",
-        "pass_at_k",
-        beside={"pass_at_k": ("rewards.format.weight=0.0", "advantage.pass_k=2")},
+        "{type: pass_at_k, k: 2}",
+        beside={"{type: pass_at_k, k: 2}": ("rewards.format.weight=0.0",)},
     ),
-    "advantage.baseline": case("group_mean", "leave_one_out", "none"),
-    "advantage.scale": case("none", "group_std", "batch_std"),
-    "advantage.pass_k": case("2", "3", base=(*ONE_REWARD, "advantage.estimator=pass_at_k")),
+    "advantage.estimator.baseline (group)": case("group_mean", "leave_one_out", "none"),
+    "advantage.estimator.scale (group)": case("none", "group_std", "batch_std"),
+    "advantage.estimator.k (pass_at_k)": case("2", "3", base=ONE_REWARD),
     "advantage.clip": case("0.0", "0.5", base=SCALED),
-    "advantage.std_ddof": case("0", "1", base=SCALED),
-    "advantage.std_epsilon": case("1e-4", "0.3", base=SCALED),
+    "advantage.estimator.std_ddof (group)": case("0", "1", base=SCALED),
+    "advantage.estimator.std_epsilon (group)": case("1e-4", "0.3", base=SCALED),
+    "advantage.estimator.std_ddof (gdpo)": case("0", "1"),
+    "advantage.estimator.std_epsilon (gdpo)": case("1e-4", "0.3"),
 }

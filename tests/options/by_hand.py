@@ -1,6 +1,6 @@
 """The objective written out in NumPy from its equations: what the gradient of each token's log-probability has to be.
 
-Axes: B sequences, N tokens. Slopes are derivatives by the logarithm of the ratio.
+Axes: E episodes, N tokens. Slopes are derivatives by the logarithm of the ratio.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,21 +8,34 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from groupwise.config import TrainConfig
+from groupwise.objective.corrections.correction import NoCorrection
+from groupwise.objective.corrections.tis import Tis
+from groupwise.objective.masks.off_policy import NoOffPolicyMask
+from groupwise.objective.reductions.constant_length import ConstantLength
+from groupwise.objective.reductions.reduction import Reduction
+from groupwise.objective.surrogates.cispo import Cispo
+from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.reinforce import Reinforce
+from groupwise.objective.surrogates.sapo import Sapo
+from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.vespo import Vespo
 from tests.options.runs import Floats, Pass
 
 Grid = Sequence[Sequence[int]]
 
 
 class Streams:
-    """The tensors of one pass, and sums over its sequences."""
+    """The tensors of one pass, and sums over its episodes."""
 
     def __init__(self, one: Pass) -> None:
         inputs = one.inputs
-        self.lengths_B = inputs.lengths_B.numpy()
-        self.of_N = np.repeat(np.arange(len(self.lengths_B)), self.lengths_B)
+        self.lengths_E = inputs.lengths_E.numpy()
+        self.of_N = np.repeat(np.arange(len(self.lengths_E)), self.lengths_E)
         self.new_N, self.old_N = one.stream("new_logps_N"), one.stream("old_logps_N")
         self.weight_N = one.stream("weights_N")
-        self.advantage_N = one.stream("advantages_B")[self.of_N]
+        self.advantage_N = one.stream("advantages_N")
         self.sampler_N = one.stream("sampler_logps_N")
         self.ref_N = None if inputs.ref_logps_N is None else one.stream("ref_logps_N")
         self.mask_N = np.ones_like(self.new_N)
@@ -31,12 +44,12 @@ class Streams:
 
     def sums(self, values_N: Floats) -> Floats:
         """The sum over its sequence, at each token."""
-        sums_B = np.zeros(len(self.lengths_B))
-        np.add.at(sums_B, self.of_N, values_N)
-        return np.asarray(sums_B[self.of_N])
+        sums_E = np.zeros(len(self.lengths_E))
+        np.add.at(sums_E, self.of_N, values_N)
+        return np.asarray(sums_E[self.of_N])
 
     def means(self, values_N: Floats) -> Floats:
-        return np.asarray(self.sums(values_N) / self.lengths_B[self.of_N])
+        return np.asarray(self.sums(values_N) / self.lengths_E[self.of_N])
 
     def to_go(self, values_N: Floats) -> Floats:
         """The sum from each token to the end of its sequence."""
@@ -47,7 +60,7 @@ def token_gradient(config: TrainConfig, one: Pass) -> Floats:
     """Derivative of the whole loss by each token's log-probability; a bonus on the entropy acts beside it."""
     streams = Streams(one)
     gradient_N = policy_gradient(config, streams)
-    if one.inputs.kl_coefficient_B is not None:
+    if one.inputs.kl_coefficient_E is not None:
         gradient_N = gradient_N + kl_gradient(config, streams, one)
     if one.inputs.drift_coefficient_N is not None:
         drift_N = one.stream("drift_coefficient_N")
@@ -58,16 +71,17 @@ def token_gradient(config: TrainConfig, one: Pass) -> Floats:
 
 def policy_gradient(config: TrainConfig, streams: Streams) -> Floats:
     """Of the policy term, with everything that multiplies it."""
-    options = config.objective
+    surrogate, ratio = config.objective.surrogate, config.objective.ratio.type
     advantage_N = streams.advantage_N
-    if config.kl.placement == "reward":
+    if config.kl.in_reward:
         assert streams.ref_N is not None
         advantage_N = advantage_N - config.kl.coefficient * streams.to_go(streams.old_N - streams.ref_N)
     factor_N: Floats = streams.weight_N * engine_factor(config, streams) * kept(config, streams) * streams.mask_N
     difference_N = streams.new_N - streams.old_N
-    if options.surrogate == "gmpo":
-        free_N = np.where(advantage_N > 0, difference_N <= options.clip_high, difference_N >= -options.clip_low)
-        bounded_N = np.where(free_N, difference_N, np.where(advantage_N > 0, options.clip_high, -options.clip_low))
+    if isinstance(surrogate, Gmpo):
+        low, high = -surrogate.log_clip_low, surrogate.log_clip_high
+        free_N = np.where(advantage_N > 0, difference_N <= high, difference_N >= low)
+        bounded_N = np.where(free_N, difference_N, np.where(advantage_N > 0, high, low))
         pooled_N = -advantage_N * np.exp(streams.means(bounded_N))
         return np.asarray(free_N * streams.means(factor_N * pooled_N))
     log_ratio_N = {
@@ -76,40 +90,41 @@ def policy_gradient(config: TrainConfig, streams: Streams) -> Floats:
         "gspo_token": lambda: streams.means(difference_N),
         "sequence_product": lambda: streams.sums(difference_N),
         "none": lambda: np.zeros_like(difference_N),
-    }[options.ratio]()
+    }[ratio]()
     ratio_N = np.exp(log_ratio_N)
     positive_N = advantage_N > 0
-    if options.surrogate == "cispo":
-        return np.asarray(-factor_N * advantage_N * np.clip(ratio_N, options.cispo_floor, options.cispo_cap))
-    if options.surrogate == "vespo":
-        k_N = np.where(positive_N, options.vespo_k_positive, options.vespo_k_negative)
-        rate_N = np.where(positive_N, options.vespo_lambda_positive, options.vespo_lambda_negative)
+    if isinstance(surrogate, Cispo):
+        return np.asarray(-factor_N * advantage_N * np.clip(ratio_N, surrogate.floor, surrogate.cap))
+    if isinstance(surrogate, Vespo):
+        k_N = np.where(positive_N, surrogate.k_positive, surrogate.k_negative)
+        rate_N = np.where(positive_N, surrogate.lambda_positive, surrogate.lambda_negative)
         return np.asarray(-factor_N * advantage_N * ratio_N**k_N * np.exp(rate_N * (1 - ratio_N)))
     slope_N: Floats = factor_N * slopes(config, streams, ratio_N, advantage_N)
-    if options.ratio == "sequence_geometric_mean":
+    if ratio == "sequence_geometric_mean":
         return streams.means(slope_N)
-    return streams.sums(slope_N) if options.ratio == "sequence_product" else slope_N
+    return streams.sums(slope_N) if ratio == "sequence_product" else slope_N
 
 
 def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: Floats) -> Floats:
     """Derivative of each token's surrogate by the logarithm of its ratio."""
-    options = config.objective
+    surrogate = config.objective.surrogate
     plain_N = -advantage_N * ratio_N
-    if options.surrogate == "reinforce":
+    if isinstance(surrogate, Reinforce):
         return plain_N
-    if options.surrogate == "seed_clip":
-        return np.where(ratio_N > 1 + options.clip_high, 0.0, plain_N)
-    if options.surrogate == "sapo":
-        positive, negative = options.sapo_temperature_positive, options.sapo_temperature_negative
+    if isinstance(surrogate, SeedClip):
+        return np.where(ratio_N > 1 + surrogate.clip_high, 0.0, plain_N)
+    if isinstance(surrogate, Sapo):
+        positive, negative = surrogate.temperature_positive, surrogate.temperature_negative
         gate_N = 1 / (1 + np.exp(-np.where(advantage_N > 0, positive, negative) * (ratio_N - 1)))
         return plain_N * 4 * gate_N * (1 - gate_N)
-    if options.surrogate == "dppo":
+    if isinstance(surrogate, Dppo):
         moved_N = np.exp(streams.new_N) - np.exp(streams.old_N)
-        gone_N = np.where(advantage_N > 0, moved_N > options.clip_high, moved_N < -options.clip_low)
+        gone_N = np.where(advantage_N > 0, moved_N > surrogate.tv_high, moved_N < -surrogate.tv_low)
         return np.where(gone_N, 0.0, plain_N)
-    high = options.dual_clip or np.inf
+    assert isinstance(surrogate, PpoClip)
+    high = surrogate.dual_clip or np.inf
     clipped_N = np.where(
-        advantage_N > 0, ratio_N > 1 + options.clip_high, (ratio_N < 1 - options.clip_low) | (ratio_N > high)
+        advantage_N > 0, ratio_N > 1 + surrogate.clip_high, (ratio_N < 1 - surrogate.clip_low) | (ratio_N > high)
     )
     return np.where(clipped_N, 0.0, plain_N)
 
@@ -117,7 +132,7 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
 def engine_factor(config: TrainConfig, streams: Streams) -> Floats:
     """What the engine correction multiplies the policy term with."""
     options = config.engine_correction
-    if options.form == "none":
+    if isinstance(options, NoCorrection):
         return np.ones_like(streams.new_N)
     pool: Callable[[Floats], Floats] = {
         "token": lambda values_N: values_N,
@@ -125,17 +140,17 @@ def engine_factor(config: TrainConfig, streams: Streams) -> Floats:
         "sequence_geometric_mean": streams.means,
     }[options.level]
     weight_N = np.exp(pool(streams.old_N - streams.sampler_N))
-    if options.form == "truncate":
-        return np.minimum(weight_N, options.high)
+    if isinstance(options, Tis):
+        return np.minimum(weight_N, options.cap)
     return np.where((weight_N < options.low) | (weight_N > options.high), 0.0, weight_N)
 
 
 def kept(config: TrainConfig, streams: Streams) -> Floats:
     """0 for the sequences that the off-policy mask leaves out of the policy term."""
     options = config.off_policy_mask
-    if options.against == "none":
+    if isinstance(options, NoOffPolicyMask):
         return np.ones_like(streams.new_N)
-    behaviour_N = streams.sampler_N if options.against == "sampler" else streams.old_N
+    behaviour_N = streams.sampler_N if options.reference == "sampler" else streams.old_N
     left_N = streams.means(behaviour_N - streams.new_N) > options.threshold_nats
     return np.where(left_N & (streams.advantage_N < 0), 0.0, 1.0)
 
@@ -148,7 +163,7 @@ def kl_estimates(config: TrainConfig, streams: Streams) -> tuple[Floats, Floats]
         "k1": (delta_N, np.ones_like(delta_N)),
         "k2": (delta_N**2 / 2, delta_N),
         "k3": (np.expm1(-delta_N) + delta_N, -np.expm1(-delta_N)),
-    }[config.kl.estimator]
+    }[config.kl.estimator.type]
 
 
 def kl_loss(config: TrainConfig, one: Pass) -> float:
@@ -171,7 +186,7 @@ def importance(config: TrainConfig, streams: Streams) -> Floats:
 def kl_weights(one: Pass, streams: Streams) -> Floats:
     """Coefficient times weight of each token."""
     weight_N = streams.weight_N if one.inputs.kl_weights_N is None else one.stream("kl_weights_N")
-    coefficients_N: Floats = one.stream("kl_coefficient_B")[streams.of_N]
+    coefficients_N: Floats = one.stream("kl_coefficient_E")[streams.of_N]
     return weight_N * coefficients_N
 
 
@@ -180,18 +195,16 @@ def kl_gradient(config: TrainConfig, streams: Streams, one: Pass) -> Floats:
     estimate_N, slope_N = kl_estimates(config, streams)
     weight_N, ratio_N = kl_weights(one, streams), importance(config, streams)
     own_N = weight_N * ratio_N * slope_N
-    match config.kl.importance:
-        case "none":
-            return own_N
-        case "token":
-            return own_N + weight_N * ratio_N * estimate_N
-        case "sequence_product":
-            return own_N + streams.sums(weight_N * ratio_N * estimate_N)
+    if config.kl.importance == "none":
+        return own_N
+    further_N = weight_N * ratio_N * estimate_N
+    return own_N + (further_N if config.kl.importance == "token" else streams.sums(further_N))
 
 
-def token_weights(config: TrainConfig, lengths_PG: Grid, trained_PG: Grid, reduction: str) -> list[list[float]]:
+def token_weights(config: TrainConfig, lengths_PG: Grid, trained_PG: Grid, reduction: Reduction) -> list[list[float]]:
     """The weights of the tokens of each group, end to end; sequences that are not trained leave all denominators."""
-    constant = config.objective.constant_length_tokens or config.sampling.max_new_tokens
+    own_constant = reduction.tokens if isinstance(reduction, ConstantLength) else 0
+    constant = own_constant or config.sampling.max_new_tokens
     tokens_P = [sum(np.multiply(*pair)) for pair in zip(lengths_PG, trained_PG, strict=True)]
     sequences, groups = sum(map(sum, trained_PG)), sum(tokens > 0 for tokens in tokens_P)
     weights = []
@@ -204,7 +217,7 @@ def token_weights(config: TrainConfig, lengths_PG: Grid, trained_PG: Grid, reduc
                 "sequence_mean_token_sum": sequences,
                 "constant_length": sequences * constant,
                 "group_token_mean": groups * own_tokens,
-            }[reduction]
+            }[reduction.type]
             of_group += [1 / denominator if trained else 0.0] * length
         weights.append(of_group)
     return weights

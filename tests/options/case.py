@@ -52,8 +52,10 @@ class ByHand:
 
 
 def overrides(key: str, case: Case | ByHand, value: str) -> list[str]:
-    """The options of the run with this value."""
-    return [*case.base, *case.beside.get(value, ()), f"{key.replace('NAME', case.name)}={value}"]
+    """The options of the run with this value; `key` names the technique that an option belongs to in brackets."""
+    option, _, technique = key.removesuffix(")").replace("NAME", case.name).partition(" (")
+    chosen = [f"{option.rpartition('.')[0]}={technique}"] if technique else []
+    return [*chosen, *case.base, *case.beside.get(value, ()), f"{option}={value}"]
 
 
 def equal(one: Any, other: Any, tolerance: float, norm: float = np.inf) -> bool:

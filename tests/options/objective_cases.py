@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from groupwise.objective.surrogates.ppo_clip import PpoClip
 from tests.options import by_hand
 from tests.options.case import Case
 from tests.options.observed import token_gradients, what_was_sampled
@@ -26,12 +27,13 @@ def case(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, 
 
 def clipped(bound: str, sign: str) -> Any:
     """The share of tokens in each pass whose gradient a bound took."""
-    return lambda trace: np.array([one.metric(f"clip_fraction_{bound}_{sign}") for one in trace.passes])
+    return lambda trace: np.array([one.metric(f"policy/clip_fraction_{bound}_{sign}") for one in trace.passes])
 
 
 def expected_clipped(bound: str, sign: str) -> Any:
     def expected(trace: Trace) -> Floats:
-        options, shares = trace.config.objective, []
+        options, shares = trace.config.objective.surrogate, []
+        assert isinstance(options, PpoClip)
         for one in trace.passes:
             streams = by_hand.Streams(one)
             ratio_N = np.exp(streams.new_N - streams.old_N)
@@ -58,7 +60,7 @@ def surrogate(name: str, *more: str) -> tuple[str, ...]:
     return (*STALE, f"objective.surrogate={name}", *more)
 
 
-VESPO = surrogate("vespo", "objective.ratio=sequence_product")
+VESPO = (*STALE, "objective.ratio=sequence_product")
 
 
 def weights(trace: Trace) -> Floats:
@@ -70,7 +72,7 @@ def expected_weights(trace: Trace) -> Floats:
     """Answers without an advantage are not forwarded, but count in the denominators; truncated ones may do neither."""
     config, groups = trace.config, trace.groups()
     lengths_PG = [[len(completion.ids) for completion in group.completions] for group in groups]
-    mask = config.objective.truncated == "mask"
+    mask = config.objective.mask_truncated
     trained_PG = [[not (mask and c.finish_reason == "length") for c in group.completions] for group in groups]
     advantages_PG = trace.grid(lambda row: row["advantage"])
     made = by_hand.token_weights(config, lengths_PG, trained_PG, config.objective.reduction)
@@ -111,11 +113,11 @@ OBJECTIVE = {
         "sequence_product",
         "none",
         # Where all tokens of a sequence have one advantage, GSPO and GSPO-token are the same.
-        base=surrogate("reinforce", "run.steps=2", "kl.coefficient=0.1", "kl.placement=reward"),
+        base=surrogate("reinforce", "run.steps=2", "kl.coefficient=0.1", "kl.in_reward=true"),
     ),
     "objective.surrogate": case(
         "ppo_clip",
-        "cispo",
+        "{type: cispo, cap: 1.1}",
         "sapo",
         "reinforce",
         "dppo",
@@ -123,24 +125,29 @@ OBJECTIVE = {
         "gmpo",
         "seed_clip",
         base=STALE,
-        beside={"vespo": ("objective.ratio=sequence_product",), "cispo": ("objective.cispo_cap=1.1",)},
+        beside={"vespo": ("objective.ratio=sequence_product",)},
     ),
-    "objective.clip_low": clip_case("low", "negative", "0.05", "0.2"),
-    "objective.clip_high": clip_case("high", "positive", "0.05", "0.28"),
-    "objective.dual_clip": clip_case("high", "negative", "0.0", "1.05"),
-    "objective.cispo_cap": case("1.05", "5.0", base=surrogate("cispo")),
-    "objective.cispo_floor": case("0.0", "0.95", base=surrogate("cispo")),
-    "objective.sapo_temperature_positive": case("1.0", "3.0", base=surrogate("sapo")),
-    "objective.sapo_temperature_negative": case("1.05", "3.0", base=surrogate("sapo")),
-    "objective.vespo_k_positive": case("2.0", "3.0", base=VESPO),
-    "objective.vespo_lambda_positive": case("3.0", "2.0", base=VESPO),
-    "objective.vespo_k_negative": case("3.0", "2.0", base=VESPO),
-    "objective.vespo_lambda_negative": case("2.0", "3.0", base=VESPO),
+    "objective.surrogate.clip_low (ppo_clip)": clip_case("low", "negative", "0.05", "0.2"),
+    "objective.surrogate.clip_high (ppo_clip)": clip_case("high", "positive", "0.05", "0.28"),
+    "objective.surrogate.dual_clip (ppo_clip)": clip_case("high", "negative", "0.0", "1.05"),
+    "objective.surrogate.cap (cispo)": case("1.05", "5.0", base=STALE),
+    "objective.surrogate.floor (cispo)": case("0.0", "0.95", base=STALE),
+    "objective.surrogate.temperature_positive (sapo)": case("1.0", "3.0", base=STALE),
+    "objective.surrogate.temperature_negative (sapo)": case("1.05", "3.0", base=STALE),
+    "objective.surrogate.tv_low (dppo)": case("0.01", "0.2", base=STALE),
+    "objective.surrogate.tv_high (dppo)": case("0.01", "0.2", base=STALE),
+    "objective.surrogate.log_clip_low (gmpo)": case("0.05", "0.4", base=STALE),
+    "objective.surrogate.log_clip_high (gmpo)": case("0.05", "0.4", base=STALE),
+    "objective.surrogate.clip_high (seed_clip)": case("0.05", "0.28", base=STALE),
+    "objective.surrogate.k_positive (vespo)": case("2.0", "3.0", base=VESPO),
+    "objective.surrogate.lambda_positive (vespo)": case("3.0", "2.0", base=VESPO),
+    "objective.surrogate.k_negative (vespo)": case("3.0", "2.0", base=VESPO),
+    "objective.surrogate.lambda_negative (vespo)": case("2.0", "3.0", base=VESPO),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),
-    "objective.constant_length_tokens": weight_case("0", "100", base=("objective.reduction=constant_length",)),
-    "objective.truncated": weight_case("train", "mask"),
+    "objective.reduction.tokens (constant_length)": weight_case("0", "100"),
+    "objective.mask_truncated": weight_case("false", "true"),
     # The engine's bfloat16 copy is not quite the trainer's policy.
     "objective.old_logps": Case(
         ("sampler", "trainer"),
@@ -153,35 +160,30 @@ OBJECTIVE = {
 
 # A bfloat16 engine is some hundredths of a nat away from its trainer.
 APART = ("model.compute_dtype=bfloat16", "objective.old_logps=trainer")
-BAND = (*APART, "engine_correction.form=band")
+BAND = (*APART, "engine_correction=mis")
 
 CORRECTION = {
-    "engine_correction.form": case(
-        "none",
-        "truncate",
-        "band",
+    "engine_correction": Case(
+        ("none", "{type: tis, cap: 1.002}", "{type: mis, low: 0.998, high: 1.002}"),
+        token_gradients,
+        expected_gradients,
         base=APART,
-        beside={
-            "truncate": ("engine_correction.high=1.002",),
-            "band": ("engine_correction.low=0.998", "engine_correction.high=1.002"),
-        },
+        same=what_was_sampled,
     ),
     "engine_correction.level": case("token", "sequence_product", "sequence_geometric_mean", base=BAND),
     "engine_correction.low": case("0.5", "0.999", base=BAND),
-    "engine_correction.high": case("1.001", "2.0", base=(*APART, "engine_correction.form=truncate")),
+    "engine_correction.high": case("1.001", "2.0", base=BAND),
+    "engine_correction.cap (tis)": case("1.001", "2.0", base=APART),
 }
 
 LEFT = (*APART, *STALE)
 
 OFF_POLICY = {
-    "off_policy_mask.against": case(
-        "none",
-        "sampler",
-        "old",
-        base=LEFT,
-        beside=dict.fromkeys(("sampler", "old"), ("off_policy_mask.threshold_nats=0.002",)),
+    "off_policy_mask": case("none", "sequence", base=LEFT),
+    "off_policy_mask.reference (sequence)": case(
+        "sampler", "old", base=(*LEFT, "off_policy_mask.threshold_nats=0.002")
     ),
-    "off_policy_mask.threshold_nats": case("0.01", "0.1", base=(*STALE, "off_policy_mask.against=old")),
+    "off_policy_mask.threshold_nats (sequence)": case("0.01", "0.1", base=(*STALE, "off_policy_mask.reference=old")),
 }
 
 CASES = {**OBJECTIVE, **CORRECTION, **OFF_POLICY}

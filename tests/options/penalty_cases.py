@@ -4,6 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from groupwise.objective.entropy.bonus import FixedBonus
+from groupwise.objective.entropy.clip_cov import ClipCov
+from groupwise.objective.entropy.kl_cov import KlCov
+from groupwise.objective.entropy.target_bonus import TargetBonus
+from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.objective.reductions.reduction import Reduction
 from tests.options import by_hand
 from tests.options.case import Case
 from tests.options.objective_cases import STALE, expected_gradients
@@ -22,7 +28,7 @@ def kl_losses(trace: Trace) -> Floats:
 
 
 def expected_kl_losses(trace: Trace) -> Floats:
-    penalised = [one for one in trace.passes if one.inputs.kl_coefficient_B is not None]
+    penalised = [one for one in trace.passes if one.inputs.kl_coefficient_E is not None]
     return np.array([by_hand.kl_loss(trace.config, one) for one in penalised])
 
 
@@ -39,7 +45,7 @@ def kl_case(*values: str, base: tuple[str, ...] = PENALISED) -> Case:
 
 
 def domain_coefficients(trace: Trace) -> list[float]:
-    return sorted(float(value) for value in trace.passes[0].stream("kl_coefficient_B"))
+    return sorted(float(value) for value in trace.passes[0].stream("kl_coefficient_E"))
 
 
 def expected_domain_coefficients(trace: Trace) -> list[float]:
@@ -56,7 +62,7 @@ def kl_weights(trace: Trace) -> Floats:
 def expected_kl_weights(trace: Trace) -> Floats:
     config, groups = trace.config, trace.groups()
     lengths_PG = [[len(completion.ids) for completion in group.completions] for group in groups]
-    reduction = config.objective.reduction if config.kl.reduction == "as_policy" else config.kl.reduction
+    reduction = config.kl.reduction if isinstance(config.kl.reduction, Reduction) else config.objective.reduction
     trained_PG = [[1] * len(lengths) for lengths in lengths_PG]
     return np.sort([w for part in by_hand.token_weights(config, lengths_PG, trained_PG, reduction) for w in part])
 
@@ -76,10 +82,10 @@ KL = {
     "kl.coefficient": kl_case("0.0", "0.1", "0.2", base=MOVED),
     "kl.estimator": kl_case("k1", "k2", "k3"),
     "kl.importance": kl_case("none", "token", "sequence_product"),
-    "kl.placement": Case(
-        ("loss", "reward"),
+    "kl.in_reward": Case(
+        ("false", "true"),
         lambda t: {"losses": len(kl_losses(t)), "gradient": token_gradients(t)},
-        lambda t: {"losses": 4 if t.config.kl.placement == "loss" else 0, "gradient": expected_gradients(t)},
+        lambda t: {"losses": 0 if t.config.kl.in_reward else 4, "gradient": expected_gradients(t)},
         base=PENALISED,
         same=what_was_sampled,
         tolerance=1e-3,
@@ -116,11 +122,12 @@ DOMAINS = {
 
 # Entropy
 
-STEERED = ("run.steps=4", "entropy.coefficient=0.02", "batch.prompts_per_step=2", "sampling.max_new_tokens=12")
+STEERED = ("run.steps=4", "batch.prompts_per_step=2", "sampling.max_new_tokens=12")
 
 
 def expected_entropy_losses(trace: Trace) -> Floats:
-    coefficient = trace.config.entropy.coefficient
+    bonus = trace.config.entropy.bonus
+    coefficient = bonus.coefficient if isinstance(bonus, FixedBonus | TargetBonus) else 0.0
     sums = [(one.stream("weights_N") * one.stream("entropy_N")).sum() for one in trace.passes]
     return np.array([-coefficient * value for value in sums] if coefficient else [])
 
@@ -131,26 +138,37 @@ def entropy_losses(trace: Trace) -> Floats:
     )
 
 
+def first_entropy_loss(trace: Trace) -> float:
+    """Of the first update; 0 where the loss has no such term."""
+    return float(entropy_losses(trace)[0]) if len(entropy_losses(trace)) else 0.0
+
+
+def expected_first_entropy_loss(trace: Trace) -> float:
+    return float(expected_entropy_losses(trace)[0]) if len(expected_entropy_losses(trace)) else 0.0
+
+
 def coefficients(trace: Trace) -> Floats:
     return np.array(trace.entropy_coefficients)
 
 
 def expected_coefficients(trace: Trace) -> Floats:
     """Up below the target, down above it, and never beyond the limits."""
-    options = trace.config.entropy
-    made = [options.coefficient]
+    bonus = trace.config.entropy.bonus
+    assert isinstance(bonus, TargetBonus)
+    made = [bonus.coefficient]
     for line in trace.lines()[:-1]:
-        step = options.coefficient_step if line["policy/entropy"] < options.target_nats else -options.coefficient_step
-        made.append(min(max(made[-1] + step, 0.0), options.max_coefficient) if options.target_nats else made[-1])
+        step = bonus.coefficient_step if line["policy/entropy"] < bonus.target_nats else -bonus.coefficient_step
+        made.append(min(max(made[-1] + step, 0.0), bonus.max_coefficient))
     return np.array(made)
 
 
 def steered(*values: str, base: tuple[str, ...] = ()) -> Case:
-    return Case(values, coefficients, expected_coefficients, base=(*STEERED, *base), same=what_was_sampled)
+    base = (*STEERED, "entropy.bonus.coefficient=0.02", *base)
+    return Case(values, coefficients, expected_coefficients, base=base, same=what_was_sampled)
 
 
 # A bonus too small to matter sends every group through the pass, so that the pass holds all tokens of the step.
-ALL_TOKENS = (*STALE, "entropy.coefficient=1e-12")
+ALL_TOKENS = (*STALE, "entropy.bonus={type: fixed, coefficient: 1e-12}")
 
 
 def selected(trace: Trace) -> Any:
@@ -168,54 +186,76 @@ def expected_selected(trace: Trace) -> Any:
     streams = by_hand.Streams(one)
     count = len(streams.new_N)
     kept_N, drift_N = np.ones(count, dtype=bool), None
-    if options.train_top_share < 1:
+    if isinstance(options.tokens, TopEntropy):
         entropy_N = one.stream("entropy_N")
-        kept_N = entropy_N >= np.quantile(entropy_N, 1 - options.train_top_share)
+        kept_N = entropy_N >= np.quantile(entropy_N, 1 - options.tokens.fraction)
     covariance_N = (streams.old_N - streams.old_N.mean()) * (streams.advantage_N - streams.advantage_N.mean())
-    if options.covariance == "clip_cov":
-        # With a share of 1 every candidate is taken and nothing is drawn.
-        assert options.covariance_share == 1
-        kept_N = ~((covariance_N > options.clip_cov_low) & (covariance_N < options.clip_cov_high))
-    if options.covariance == "kl_cov":
-        most = np.argsort(-covariance_N, kind="stable")[: int(options.covariance_share * count)]
+    covariance = options.covariance
+    if isinstance(covariance, ClipCov):
+        inside_N = (covariance_N > covariance.low) & (covariance_N < covariance.high)
+        # The fraction is taken at most: where it covers every candidate, nothing is drawn.
+        assert inside_N.sum() <= int(covariance.fraction * count)
+        kept_N = ~inside_N
+    if isinstance(covariance, KlCov):
+        most = np.argsort(-covariance_N, kind="stable")[: int(covariance.fraction * count)]
         drift_N = np.zeros(count)
-        drift_N[most] = options.kl_cov_coefficient
-    selects = options.train_top_share < 1 or options.covariance != "none"
+        drift_N[most] = covariance.coefficient
+    selects = isinstance(options.tokens, TopEntropy) or covariance.type != "none"
     return {"kept": kept_N.tolist() if selects else None, "drift": drift_N, "gradient": expected_gradients(trace)}
 
 
-def selection(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, ...]] | None = None) -> Case:
-    return Case(
-        values, selected, expected_selected, base=(*ALL_TOKENS, *base), same=what_was_sampled, beside=beside or {}
-    )
+def dropped(trace: Trace) -> int:
+    """How many tokens of the first pass the policy term leaves out."""
+    inputs = trace.passes[0].inputs
+    return 0 if inputs.policy_mask_N is None else int((~inputs.policy_mask_N).sum())
 
 
-CLIP_COV = ("entropy.covariance=clip_cov", "entropy.covariance_share=1.0")
-NARROW = ("entropy.clip_cov_low=0.1", "entropy.clip_cov_high=0.5")
-KL_COV = ("entropy.covariance=kl_cov",)
+def expected_dropped(trace: Trace) -> int:
+    """The fraction of all tokens, drawn among those inside of the band, which are more."""
+    covariance, one = trace.config.entropy.covariance, trace.passes[0]
+    assert isinstance(covariance, ClipCov)
+    streams = by_hand.Streams(one)
+    covariance_N = (streams.old_N - streams.old_N.mean()) * (streams.advantage_N - streams.advantage_N.mean())
+    count = int(covariance.fraction * len(covariance_N))
+    assert count < ((covariance_N > covariance.low) & (covariance_N < covariance.high)).sum()
+    return count
+
+
+def selection(*values: str, base: tuple[str, ...] = ()) -> Case:
+    return Case(values, selected, expected_selected, base=(*ALL_TOKENS, *base), same=what_was_sampled)
+
+
+ALL = ("entropy.covariance.fraction=1.0",)
+NARROW = ("entropy.covariance.low=0.1", "entropy.covariance.high=0.5")
 
 ENTROPY = {
-    "entropy.coefficient": Case(
-        ("0.0", "0.01", "0.05"),
-        entropy_losses,
-        expected_entropy_losses,
-        base=STALE,
+    "entropy.bonus": Case(
+        ("none", "fixed", "{type: target, coefficient: 0.02}"),
+        first_entropy_loss,
+        expected_first_entropy_loss,
         same=what_was_sampled,
     ),
-    "entropy.target_nats": steered("0.0", "0.01", "2.0"),
-    "entropy.coefficient_step": steered("0.005", "0.01", base=("entropy.target_nats=2.0",)),
-    "entropy.max_coefficient": steered("0.03", "1.0", base=("entropy.target_nats=2.0",)),
-    "entropy.train_top_share": selection("0.2", "0.5", "1.0"),
-    "entropy.covariance": selection(
-        "none",
-        "clip_cov",
-        "kl_cov",
-        beside={"clip_cov": ("entropy.covariance_share=1.0", *NARROW), "kl_cov": ("entropy.covariance_share=0.2",)},
+    "entropy.bonus.coefficient (fixed)": Case(
+        ("0.01", "0.05"), entropy_losses, expected_entropy_losses, base=STALE, same=what_was_sampled
     ),
-    "entropy.covariance_share": selection("0.1", "0.3", base=KL_COV),
-    "entropy.clip_cov_low": selection("0.05", "0.1", base=(*CLIP_COV, "entropy.clip_cov_high=0.5")),
-    "entropy.clip_cov_high": selection("0.3", "0.5", base=(*CLIP_COV, "entropy.clip_cov_low=0.1")),
-    "entropy.kl_cov_coefficient": selection("0.5", "1.0", base=(*KL_COV, "entropy.covariance_share=0.2")),
+    "entropy.bonus.coefficient (target)": Case(
+        ("0.0", "0.01"), coefficients, expected_coefficients, base=STEERED, same=what_was_sampled
+    ),
+    "entropy.bonus.target_nats (target)": steered("0.01", "2.0"),
+    "entropy.bonus.coefficient_step (target)": steered("0.005", "0.01", base=("entropy.bonus.target_nats=2.0",)),
+    "entropy.bonus.max_coefficient (target)": steered("0.03", "1.0", base=("entropy.bonus.target_nats=2.0",)),
+    "entropy.tokens": selection("all", "top_entropy"),
+    "entropy.tokens.fraction (top_entropy)": selection("0.2", "0.5", "1.0"),
+    "entropy.covariance": selection(
+        "none", "{type: clip_cov, fraction: 1.0, low: 0.1, high: 0.5}", "{type: kl_cov, fraction: 0.2}"
+    ),
+    "entropy.covariance.fraction (clip_cov)": Case(
+        ("0.05", "0.1"), dropped, expected_dropped, base=(*ALL_TOKENS, *NARROW), same=what_was_sampled
+    ),
+    "entropy.covariance.low (clip_cov)": selection("0.05", "0.1", base=(*ALL, "entropy.covariance.high=0.5")),
+    "entropy.covariance.high (clip_cov)": selection("0.3", "0.5", base=(*ALL, "entropy.covariance.low=0.1")),
+    "entropy.covariance.fraction (kl_cov)": selection("0.1", "0.3"),
+    "entropy.covariance.coefficient (kl_cov)": selection("0.5", "1.0", base=("entropy.covariance.fraction=0.2",)),
 }
 
 CASES = {**KL, **ENTROPY}

@@ -52,7 +52,7 @@ def set_sizes(trace: Trace) -> list[int] | None:
 
 def expected_sizes(trace: Trace) -> list[int] | None:
     options = trace.config.sampling
-    if options.keep_mask == "none":
+    if not options.replay_mask:
         return None
     sizes = []
     for logps_V in log_softmax(first_logits(trace) / options.temperature):
@@ -69,7 +69,7 @@ def decoded_batches(trace: Trace) -> list[int]:
     return [min(12, trace.config.engine.batch_sequences)]
 
 
-WARM = ("sampling.temperature=1.3", "sampling.keep_mask=replay")
+WARM = ("sampling.temperature=1.3", "sampling.replay_mask=true")
 
 SAMPLING = {
     "sampling.temperature": Case(("1.0", "1.4"), first_logps, expected_logps, same=asked),
@@ -82,11 +82,11 @@ SAMPLING = {
     "sampling.top_k": Case(("2", "5"), set_sizes, expected_sizes, base=WARM, same=asked),
     "sampling.top_p": Case(("0.8", "0.99"), set_sizes, expected_sizes, base=WARM, same=asked),
     "sampling.min_p": Case(("0.01", "0.3"), set_sizes, expected_sizes, base=WARM, same=asked),
-    "sampling.keep_mask": Case(
-        ("none", "replay"),
+    "sampling.replay_mask": Case(
+        ("false", "true"),
         # With the sets the trainer finds what the engine recorded; without them it cannot.
         lambda t: {"sizes": set_sizes(t), "agree": t.metric("engine/logp_gap_max") < 1e-5},
-        lambda t: {"sizes": expected_sizes(t), "agree": t.config.sampling.keep_mask == "replay"},
+        lambda t: {"sizes": expected_sizes(t), "agree": t.config.sampling.replay_mask},
         base=("sampling.top_k=3", "sampling.temperature=1.3", "objective.surrogate=reinforce", "objective.ratio=none"),
         same=what_was_sampled,
     ),
@@ -126,7 +126,7 @@ BATCH = {
         ("1", "3"),
         lambda t: t.metric("optimizer/updates"),
         lambda t: float(t.config.batch.minibatches_per_step),
-        base=("advantage.baseline=none",),
+        base=("advantage.estimator.baseline=none",),
         same=what_was_sampled,
     ),
     "batch.epochs_per_step": Case(
@@ -137,7 +137,7 @@ BATCH = {
     ),
     "batch.micro_batch_tokens": Case(
         ("1", "80", "16384"),
-        lambda t: [one.inputs.lengths_B.tolist() for one in t.passes],
+        lambda t: [one.inputs.lengths_E.tolist() for one in t.passes],
         expected_cut,
         same=first_gradient,
         same_tolerance=1e-5,
@@ -185,7 +185,7 @@ def expected_admitted(trace: Trace) -> list[bool]:
 
 def solved(trace: Trace) -> list[str]:
     """Ids of the problems of which enough samples were right."""
-    rate = trace.config.active_sampling.retire_pass_rate
+    rate = trace.config.active_sampling.retire_accuracy
     shares = component(trace, "correctness").mean(axis=1)
     ids = [group.problem.id for group in trace.groups()]
     return [problem for problem, share in zip(ids, shares, strict=True) if rate and share >= rate]
@@ -217,7 +217,7 @@ ACTIVE = {
             "active_sampling.refill=true",
         ),
     ),
-    "active_sampling.retire_pass_rate": Case(
+    "active_sampling.retire_accuracy": Case(
         ("0.0", "0.25", "0.5"),
         lambda t: t.run.state.retired,
         solved,
