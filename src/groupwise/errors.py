@@ -25,3 +25,8 @@ def listed(lines: Sequence[object], most: int = 10) -> list[str]:
     """The first of these as lines for people, and how many more there are."""
     more = [f"- and {len(lines) - most} more"] if len(lines) > most else []
     return [f"- {line}" for line in lines[:most]] + more
+
+
+def first_line(error: Exception) -> str:
+    """What an error of another library says, in one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -86,6 +86,11 @@ class Problem:
     scorer: str = ""
 
     @property
+    def place(self) -> str:
+        """What names the problem to people: its source, or its id where it has none."""
+        return self.source or self.id
+
+    @property
     def question(self) -> str:
         """The text of the last user message."""
         return next((m.content for m in reversed(self.messages) if m.role == "user"), "")

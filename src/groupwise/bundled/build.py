@@ -9,12 +9,13 @@ import tempfile
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from transformers import PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 
 from groupwise.bundled.tokenizer import CONTEXT_TOKENS, THINK_END, THINK_START, build_tokenizer
 from groupwise.config import SftConfig
 from groupwise.data.demonstrations import Habits, demonstrations, write_demonstrations
-from groupwise.train.sft import SftProgress, run_sft
+from groupwise.train.sft import progress_printer, run_sft
 
 SEED = 0
 DEMONSTRATIONS = 89_600
@@ -50,7 +51,7 @@ def build(output: Path, threads: int) -> None:
             muon_lr=0.02,
             threads=threads,
         )
-        result = run_sft(config, _print_progress)
+        result = run_sft(config, progress_printer(Console()))
     print(f"{result.output}: {result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.3f}")
 
 
@@ -81,15 +82,6 @@ def initial_model(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCaus
         pad_token_id=tokenizer.pad_token_id,
     )
     return Qwen3ForCausalLM(config)
-
-
-def _print_progress(progress: SftProgress) -> None:
-    if progress.step % 100 == 0 or progress.step in (1, progress.steps):
-        print(
-            f"step {progress.step:5d} of {progress.steps}  loss {progress.token_loss:.3f} per token"
-            f"  lr {progress.lr:.1e}  {progress.seconds:.0f} s",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

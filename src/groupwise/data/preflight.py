@@ -75,7 +75,7 @@ def preflight(
         for kind, check in checks.items():
             reason = check(problem)
             if reason:
-                found.append(UnusableRow(problem.source or problem.id, reason, kind))
+                found.append(UnusableRow(problem.place, reason, kind))
                 break
         else:
             usable.append(problem)
@@ -128,7 +128,7 @@ def remarks_of(problems: Sequence[Problem], domain_column: str = "") -> Remarks:
     stated = [any(get(problem.row, name) is not None for name in named) for problem in problems]
 
     def sources(remarkable: Iterable[bool]) -> tuple[str, ...]:
-        return tuple(p.source or p.id for p, it_is in zip(problems, remarkable, strict=True) if it_is)
+        return tuple(p.place for p, it_is in zip(problems, remarkable, strict=True) if it_is)
 
     return Remarks(
         missing_domain=sources(any(stated) and not has for has in stated),

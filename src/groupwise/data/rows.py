@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +29,10 @@ def read_rows(path: Path) -> list[Row]:
         if path.is_dir():
             raise IsADirectoryError
         if name.endswith(".jsonl"):
-            return list(_json_lines(io.BytesIO(path.read_bytes())))
+            return list(json_lines(io.BytesIO(path.read_bytes())))
         if name.endswith(".jsonl.gz"):
             with gzip.open(path) as stream:
-                return list(_json_lines(stream))
+                return list(json_lines(stream))
         if name.endswith(".json"):
             return _json_list(path)
         if name.endswith(".parquet"):
@@ -68,7 +68,8 @@ def kind_of(value: object) -> str:
     return words.get(type(value), type(value).__name__)
 
 
-def _json_lines(stream: Any) -> Iterator[Row]:
+def json_lines(stream: Iterable[bytes]) -> Iterator[Row]:
+    """The rows of a stream of JSON lines; empty lines are none."""
     for number, line in enumerate(stream, start=1):
         content = (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
         if not content.strip():

@@ -81,23 +81,23 @@ def find_overlap(train: Sequence[Problem], held_out: Sequence[Problem]) -> Overl
     for problem in train:
         asked = _asked(problem)
         plain = normalised(asked)
-        exact.setdefault(asked, _name(problem))
-        alike.setdefault(plain, _name(problem))
+        exact.setdefault(asked, problem.place)
+        alike.setdefault(plain, problem.place)
         for gram in _grams(plain, numbers):
-            grams.setdefault(gram, _name(problem))
+            grams.setdefault(gram, problem.place)
     lists: tuple[list[Shared], list[Shared], list[Shared]] = ([], [], [])
     for problem in held_out:
         asked = _asked(problem)
         plain = normalised(asked)
         if asked in exact:
-            lists[0].append(Shared(_name(problem), exact[asked], 1.0))
+            lists[0].append(Shared(problem.place, exact[asked], 1.0))
         elif plain in alike:
-            lists[1].append(Shared(_name(problem), alike[plain], 1.0))
+            lists[1].append(Shared(problem.place, alike[plain], 1.0))
         else:
             own = _grams(plain, numbers)
             known = [grams[gram] for gram in own if gram in grams]
             if own and len(known) >= NEAR_SHARE * len(own):
-                lists[2].append(Shared(_name(problem), Counter(known).most_common(1)[0][0], len(known) / len(own)))
+                lists[2].append(Shared(problem.place, Counter(known).most_common(1)[0][0], len(known) / len(own)))
     return Overlap(*map(tuple, lists))
 
 
@@ -113,8 +113,4 @@ def _asked(problem: Problem) -> str:
 
 
 def _sources(problems: Sequence[Problem]) -> tuple[str, ...]:
-    return tuple(map(_name, problems))
-
-
-def _name(problem: Problem) -> str:
-    return problem.source or problem.id
+    return tuple(problem.place for problem in problems)

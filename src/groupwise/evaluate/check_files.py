@@ -13,10 +13,11 @@ from typing import Any
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_to_explain
 from groupwise.config.data import is_generated
-from groupwise.data.files import read_file
+from groupwise.data.files import ProblemFile, read_file
 from groupwise.data.preflight import Lengths, ProblemCheck, Remarks, Report, lengths_of, preflight, remarks_of
 from groupwise.data.programs.code_rows import stub_of
 from groupwise.data.rows import shorten
+from groupwise.data.sources import usable_files
 from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
 from groupwise.errors import DataError, UsageError
 from groupwise.grading.code.code_grader import grade_code
@@ -149,6 +150,14 @@ class PromptCheck:
             f"the prompt has {tokens} tokens, and with sampling.max_new_tokens={self._max_new_tokens} it does not fit "
             f"into the model's context of {self._context_tokens}"
         )
+
+
+def usable_rows(
+    config: TrainConfig, files: Mapping[str, ProblemFile], renderer: PromptRenderer, context_tokens: int
+) -> tuple[dict[str, ProblemFile], list[str]]:
+    """The files of a run without the rows that it cannot use, and what was left out; see `usable_files`."""
+    prompts = PromptCheck(renderer, context_tokens, config.sampling.max_new_tokens)
+    return usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
 
 
 def solution_check(sandbox: Sandbox, config: TrainConfig) -> ProblemCheck:

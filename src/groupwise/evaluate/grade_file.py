@@ -2,7 +2,6 @@
 
 import math
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from groupwise.config.messages import explain
 from groupwise.config.schema import Path as KeyPath
 from groupwise.config.yaml_document import YamlError, quoted_text, read_value
-from groupwise.data.rows import Row, kind_of, read_rows, shorten
+from groupwise.data.rows import Row, json_lines, kind_of, read_rows, shorten
 from groupwise.errors import UsageError
 from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
@@ -39,7 +38,7 @@ class Graded(NamedTuple):
 
 def read_graded_rows(file: str, policy: MathOptions) -> Iterator[Graded]:
     """The rows of a file, or of standard input for `-`, each graded when it is asked for. Raises DataError."""
-    return grade_rows(_standard_input() if file == STANDARD_INPUT else read_rows(Path(file)), policy)
+    return grade_rows(json_lines(sys.stdin.buffer) if file == STANDARD_INPUT else read_rows(Path(file)), policy)
 
 
 def grade_rows(rows: Iterable[Row], policy: MathOptions) -> Iterator[Graded]:
@@ -143,10 +142,3 @@ def _fault(columns: dict[str, Any]) -> str:
     if not isinstance(identity, str | int) or isinstance(identity, bool):
         wrong.append(f"id: expected text or an integer, found {kind_of(identity)}")
     return "; ".join(wrong)
-
-
-def _standard_input() -> list[Row]:
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as copy:
-        copy.write(sys.stdin.buffer.read())
-        copy.flush()
-        return read_rows(Path(copy.name))

@@ -8,15 +8,15 @@ from typing import Any, Literal
 from rich.console import Console
 
 from groupwise.config import TrainConfig
-from groupwise.data.sources import eval_problems, read_files, usable_files
+from groupwise.data.sources import eval_problems, read_files
 from groupwise.errors import UsageError
-from groupwise.evaluate.check_files import PromptCheck, answer_check
+from groupwise.evaluate.check_files import usable_rows
 from groupwise.evaluate.measure import measure_all
 from groupwise.grading.grader import Grader
-from groupwise.model.load import load_policy
+from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.startup_check import check_prompts, check_scoring
-from groupwise.model.threads import choose_threads
+from groupwise.model.threads import ThreadChoice, choose_threads
 from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.sampling import derive_seed
@@ -28,12 +28,8 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     `remarks` are for people: which rows are left out, and where programs run.
     """
     files = read_files(config.problems, config.problems.eval_sources)
-    policy = load_policy(config.model.path, config.model.compute_dtype)
-    threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
-    check_scoring(policy)
-    renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    prompts = PromptCheck(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
-    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
+    policy, threads, renderer = _load(config)
+    usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
     problems = eval_problems(config.problems, usable)
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     with (
@@ -53,6 +49,13 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     }
 
 
+def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
+    check_scoring(policy)
+    return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)
+
+
 @dataclass(frozen=True)
 class Sampled:
     """One answer to a question."""
@@ -69,10 +72,7 @@ def sample(
     """Answers of the configured model to one question. Raises UsageError for an empty one."""
     if not question.strip():
         raise UsageError("the question is empty")
-    policy = load_policy(config.model.path, config.model.compute_dtype)
-    choose_threads(config.run.threads, policy.model.config.hidden_size)
-    check_scoring(policy)
-    renderer = PromptRenderer(policy.tokenizer, config.prompt)
+    policy, _, renderer = _load(config)
     problem = Problem("the question", (Message("user", question),), answer="")
     check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
     prompt = renderer.render(problem.messages)

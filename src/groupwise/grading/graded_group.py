@@ -151,7 +151,7 @@ def graded_group(
             case "stop":
                 first = columns[name][int(errors_G.argmax())]
                 raise GradingError(
-                    f"the reward '{name}' could not judge an answer to {problem.source or problem.id}, and is to stop "
+                    f"the reward '{name}' could not judge an answer to {problem.place}, and is to stop "
                     f"the run then: {first.detail}"
                 )
     return GradedGroup(

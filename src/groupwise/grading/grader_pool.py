@@ -66,7 +66,7 @@ class GraderPool(Closing):
                 if missing := next(
                     (p for p in of_domain if options.correctness.grader == "code" and not p.tests), None
                 ):
-                    raise DataError(f"{missing.source or missing.id}: the grader is 'code', and it has no tests")
+                    raise DataError(f"{missing.place}: the grader is 'code', and it has no tests")
                 remarks += _about(self._code_sandbox(), f"programs of the domain {domain}")
             if "scorer" in kinds:
                 for target in {problem.scorer for problem in of_domain if problem.scorer}:

@@ -21,7 +21,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from groupwise.errors import DataError
+from groupwise.errors import DataError, first_line
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.size import model_folder
 
@@ -138,7 +138,7 @@ def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise DataError(f"the tokenizer of the model '{path}' cannot be loaded: {_first_line(error)}") from error
+        raise DataError(f"the tokenizer of the model '{path}' cannot be loaded: {first_line(error)}") from error
     return tokenizer, _max_context(config)
 
 
@@ -215,7 +215,7 @@ def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrain
             output_loading_info=True,
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{subject} cannot be loaded: {_first_line(error)}") from error
+        raise DataError(f"{subject} cannot be loaded: {first_line(error)}") from error
     # Left alone, transformers draws them at random and goes on.
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])
@@ -232,7 +232,7 @@ def _from_gguf(where: str, name: str) -> tuple[PreTrainedModel, PreTrainedTokeni
     except ImportError as error:
         raise DataError(f"reading '{file}' needs the extra 'gguf': pip install 'groupwise[gguf]'") from error
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(f"the model '{file}' cannot be loaded: {_first_line(error)}") from error
+        raise DataError(f"the model '{file}' cannot be loaded: {first_line(error)}") from error
     # The weights are plain float32 by now, but the loaded object still refuses to be saved as a quantized one.
     config = AutoConfig.for_model(**{**quantized.config.to_dict(), "quantization_config": None})
     del config.quantization_config
@@ -240,10 +240,6 @@ def _from_gguf(where: str, name: str) -> tuple[PreTrainedModel, PreTrainedTokeni
     model.load_state_dict(quantized.state_dict())
     model.generation_config = quantized.generation_config
     return model, tokenizer
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:

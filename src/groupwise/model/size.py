@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from groupwise.errors import first_line
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -115,8 +117,7 @@ def _from_transformers(path: str, source: Path) -> ModelSize | str:
         with torch.device("meta"):
             return size_of(AutoModelForCausalLM.from_config(config, trust_remote_code=False))
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return f"the model '{path}' cannot be read from here: {reason}"
+        return f"the model '{path}' cannot be read from here: {first_line(error)}"
 
 
 def _size(config: Any, parameters: int, embedding_parameters: int, vocabulary: int) -> ModelSize:

@@ -77,12 +77,12 @@ def check_prompts(renderer: PromptRenderer, problems: list[Problem], policy: Pol
         longest = max(longest, tokens)
         if tokens and (highest := int(ids.max())) >= vocabulary:
             raise DataError(
-                f"{problem.source or problem.id}: the prompt has the token {highest} "
+                f"{problem.place}: the prompt has the token {highest} "
                 f"({policy.tokenizer.convert_ids_to_tokens(highest)!r}), and the model knows only {vocabulary}: "
                 "tokenizer and model do not belong together"
             )
         if tokens + max_new_tokens > policy.max_context_tokens:
-            too_long.append(f"{problem.source or problem.id}: {tokens} tokens")
+            too_long.append(f"{problem.place}: {tokens} tokens")
     if too_long:
         shown = "\n".join(listed(too_long))
         raise DataError(

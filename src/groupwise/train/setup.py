@@ -1,7 +1,7 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +9,9 @@ from typing import Any
 import torch
 
 from groupwise.config import TrainConfig
-from groupwise.data.files import ProblemFile
-from groupwise.data.sources import Source, eval_problems, open_sources, read_files, usable_files
+from groupwise.data.sources import eval_problems, open_sources, read_files
 from groupwise.errors import DataError
-from groupwise.evaluate.check_files import PromptCheck, answer_check
+from groupwise.evaluate.check_files import usable_rows
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.load import Policy, load_policy
@@ -61,20 +60,6 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
     )
 
 
-def usable_problems(
-    config: TrainConfig, files: Mapping[str, ProblemFile], policy: Policy, renderer: PromptRenderer
-) -> tuple[Source, list[Problem], list[str]]:
-    """What is trained on, what is measured on, and which rows of files are left out of both, for people.
-
-    Raises:
-        DataError: if more than 1 % of the rows of a file are unusable.
-    """
-    prompts = PromptCheck(renderer, policy.max_context_tokens, config.sampling.max_new_tokens)
-    usable, remarks = usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
-    source = open_sources(config.problems, usable, config.run.seed)
-    return source, eval_problems(config.problems, usable), remarks
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A run that only lacks its folder and its counters."""
@@ -113,7 +98,9 @@ def _prepare(
     tracker.note(f"threads {choice}")
     check_scoring(policy)
     renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    source, held_out, remarks = usable_problems(config, files, policy, renderer)
+    usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
+    source = open_sources(config.problems, usable, config.run.seed)
+    held_out = eval_problems(config.problems, usable)
     remarks += check_domains(source.domains, config.domains)
     problems = [*source.some, *held_out]
     longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
