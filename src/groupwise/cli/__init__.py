@@ -1,4 +1,4 @@
-"""The command `groupwise`: one file per command, which reads its arguments, calls a function and prints the result.
+"""The command `groupwise`: each of its commands reads arguments, calls a function and prints the result.
 
 What a command needs is imported when it runs: `--help` and commands without a model answer at once, without torch.
 """
@@ -11,8 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from groupwise import __version__
-from groupwise.cli import check, config, explain, grade, importing, recipes, sample, sandbox, sft, train
-from groupwise.cli import eval as evaluate
+from groupwise.cli import check, configurations, grade, importing, models, sandbox, train
 from groupwise.cli.arguments import HELP_NAMES
 from groupwise.errors import GroupwiseError
 
@@ -29,14 +28,14 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings=HELP_NAMES
 )
 app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("sample", epilog=sample.EXAMPLES)(sample.sample)
-app.command("sft", epilog=sft.EXAMPLES)(sft.sft)
-app.command("recipes")(recipes.recipes)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("eval", epilog=models.EXAMPLES)(models.evaluate)
+app.command("sample", epilog=models.SAMPLE_EXAMPLES)(models.sample)
+app.command("sft", epilog=train.SFT_EXAMPLES)(train.sft)
+app.command("recipes")(configurations.recipes)
+app.command("explain", epilog=configurations.EXPLAIN_EXAMPLES)(configurations.explain)
 app.command("grade", epilog=grade.EXAMPLES)(grade.grade)
 app.command("check", epilog=check.EXAMPLES)(check.check)
-app.command("config", epilog=config.EXAMPLES)(config.config)
+app.command("config", epilog=configurations.CONFIG_EXAMPLES)(configurations.config)
 app.add_typer(importing.app, name="import")
 app.add_typer(sandbox.app, name="sandbox")
 

@@ -1,5 +1,6 @@
-"""`groupwise train`."""
+"""`groupwise train` and `groupwise sft`."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ EXAMPLES = examples(
     "groupwise train dapo model.path=Qwen/Qwen3-0.6B problems.train=train.jsonl run.steps=200",
     "groupwise train --resume runs/dapo-1",
 )
+SFT_EXAMPLES = examples("groupwise sft data=demonstrations.jsonl output=started model=bundled steps=500")
 
 
 def train(
@@ -45,3 +47,17 @@ def train(
         print_json(summary)
     else:
         print_summary(summary)
+
+
+def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:
+    """Supervised training on prompts and completions: data=FILE.jsonl output=FOLDER [KEY=VALUE ...]."""
+    from rich.console import Console
+
+    from groupwise.config.compose import compose_sft_config
+    from groupwise.train.sft import progress_printer, run_sft
+
+    result = run_sft(compose_sft_config(arguments or []), progress_printer(Console(stderr=as_json)))
+    if as_json:
+        print_json({**asdict(result), "output": str(result.output)})
+    else:
+        typer.echo(f"wrote {result.output}: {result.steps} steps, loss {result.final_loss:.4f}, {result.seconds:.0f} s")
