@@ -20,6 +20,7 @@ from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.topr import Topr
 from groupwise.objective.surrogates.vespo import Vespo
 from tests.options.runs import Floats, Pass
 
@@ -95,6 +96,9 @@ def policy_gradient(config: TrainConfig, streams: Streams) -> Floats:
     positive_N = advantage_N > 0
     if isinstance(surrogate, Cispo):
         return np.asarray(-factor_N * advantage_N * np.clip(ratio_N, surrogate.floor, surrogate.cap))
+    if isinstance(surrogate, Topr):
+        taper_N = np.where(positive_N, 1.0, np.clip(ratio_N, surrogate.floor, surrogate.cap))
+        return np.asarray(-factor_N * advantage_N * taper_N)
     if isinstance(surrogate, Vespo):
         k_N = np.where(positive_N, surrogate.k_positive, surrogate.k_negative)
         rate_N = np.where(positive_N, surrogate.lambda_positive, surrogate.lambda_negative)

@@ -124,6 +124,7 @@ OBJECTIVE = {
         "vespo",
         "gmpo",
         "seed_clip",
+        "topr",
         base=STALE,
         beside={"vespo": ("objective.ratio=sequence_product",)},
     ),
@@ -143,6 +144,8 @@ OBJECTIVE = {
     "objective.surrogate.lambda_positive (vespo)": case("3.0", "2.0", base=VESPO),
     "objective.surrogate.k_negative (vespo)": case("3.0", "2.0", base=VESPO),
     "objective.surrogate.lambda_negative (vespo)": case("2.0", "3.0", base=VESPO),
+    "objective.surrogate.floor (topr)": case("0.0", "0.95", base=STALE),
+    "objective.surrogate.cap (topr)": case("1.0", "1.05", base=STALE),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),

@@ -11,9 +11,12 @@ from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
+from groupwise.objective.surrogates.topr import Topr
 from groupwise.objective.surrogates.vespo import Vespo
 from groupwise.technique import by_name
 
 SurrogateOption = Annotated[
-    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | SeedClip, Field(discriminator="type"), by_name(PpoClip)
+    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | SeedClip,
+    Field(discriminator="type"),
+    by_name(PpoClip),
 ]
