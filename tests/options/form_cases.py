@@ -71,7 +71,7 @@ LENGTH: dict[str, ByHand] = {
     "rewards.length.weight": paid({"0.0": [0, 0, 0], "2.0": [-0.5, -1, -2]}, lengths(5, 10, 20), TWENTY),
     # Right answers of 4, 6 and a wrong one of 15 tokens, where 20 are the most.
     "rewards.length": graded_case(
-        {"{type: linear, weight: 1.0}": "linear", "{type: group_relative, weight: 1.0}": "group_relative"},
+        {f"{{type: {name}, weight: 1.0}}": name for name in ("linear", "group_relative", "optimal")},
         lambda g: form_of_length(g),
         SHORTER,
         base=(TWENTY,),
@@ -90,7 +90,8 @@ def form_of_length(result: Graded) -> str:
     assert shortest < tokens[1] < longest == tokens[2]
     scores = component("length")(result)
     relative = [0.5, 0.5 - (tokens[1] - shortest) / (longest - shortest), -0.5]
-    forms = {"linear": [-count / 20 for count in tokens], "group_relative": relative}
+    optimal = [-(count - shortest) / 20 for count in tokens]
+    forms = {"linear": [-count / 20 for count in tokens], "group_relative": relative, "optimal": optimal}
     return next(name for name, numbers in forms.items() if scores == [round(number, 6) for number in numbers])
 
 

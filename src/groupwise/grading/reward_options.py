@@ -12,6 +12,7 @@ from groupwise.grading.components.correctness import Correctness
 from groupwise.grading.components.group_relative_length import GroupRelativeLength
 from groupwise.grading.components.language import Language
 from groupwise.grading.components.linear_length import LinearLength
+from groupwise.grading.components.optimal_length import OptimalLength
 from groupwise.grading.components.overlong import Overlong
 from groupwise.grading.components.regex_format import RegexFormat
 from groupwise.grading.components.repetition import Repetition
@@ -25,7 +26,9 @@ OnError = Literal["drop_sample", "drop_group", "stop"]
 FormatOption = Annotated[
     ThinkFormat | ThinkAnswerFormat | RegexFormat, Field(discriminator="type"), by_name(ThinkFormat)
 ]
-LengthOption = Annotated[LinearLength | GroupRelativeLength, Field(discriminator="type"), by_name(LinearLength)]
+LengthOption = Annotated[
+    LinearLength | GroupRelativeLength | OptimalLength, Field(discriminator="type"), by_name(LinearLength)
+]
 
 
 class FunctionOptions(Options):
