@@ -9,7 +9,7 @@ from groupwise.config.checks import Finding, contradictions
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.equation import Equation, equation_of
-from groupwise.explain.rewards import DomainRow, domain_lines, domain_table
+from groupwise.explain.rewards import DomainRow, columns, domain_lines, domain_table
 from groupwise.explain.techniques import cards_of
 from groupwise.explain.values import values_at
 from groupwise.findings import shown
@@ -55,17 +55,17 @@ def explain(config: TrainConfig) -> Explanation:
     )
 
 
-def technique_numbers(config: TrainConfig) -> str:
-    """The techniques of a configuration in a line: the numbers, then the names of the additions."""
+def _numbers_and_names(config: TrainConfig) -> tuple[list[int], list[str]]:
+    """The techniques of a configuration: the numbers of those that have one, and the names of the additions."""
     techniques = cards_of(config)
-    numbers = " ".join(str(technique.number) for technique in techniques if technique.number is not None)
-    names = [technique.name for technique in techniques if technique.number is None]
-    return ", ".join([numbers or "none of the fifteen", *names])
+    return [t.number for t in techniques if t.number is not None], [t.name for t in techniques if t.number is None]
 
 
 def plan_lines(config: TrainConfig) -> list[str]:
     """The short form, for the plan of a run."""
-    return [f"objective {equation_of(config).short()}", f"technique {technique_numbers(config)}"]
+    numbers, names = _numbers_and_names(config)
+    techniques = ", ".join([" ".join(map(str, numbers)) or "none of the fifteen", *names])
+    return [f"objective {equation_of(config).short()}", f"technique {techniques}"]
 
 
 def to_text(explanation: Explanation) -> str:
@@ -106,13 +106,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "terms": [{"symbol": symbol, "meaning": meaning} for symbol, meaning in explanation.equation.terms],
         "domains": [asdict(row) for row in explanation.domains],
         "techniques": [
-            {
-                "number": technique.number,
-                "name": technique.name,
-                "source": technique.source,
-                "what": technique.what,
-                "options": _values(explanation.config, technique),
-            }
+            {name: getattr(technique, name) for name in ("number", "name", "source", "what")}
+            | {"options": _values(explanation.config, technique)}
             for technique in explanation.techniques
         ],
         "model": explanation.config.model.path,
@@ -136,23 +131,14 @@ def describe_recipes() -> list[dict[str, Any]]:
     """Every recipe of `groupwise train` with its summary, technique numbers and additions."""
     described = []
     for recipe in list_recipes():
-        techniques = cards_of(compose_train_config([recipe.name]))
-        described.append(
-            {
-                "name": recipe.name,
-                "techniques": [t.number for t in techniques if t.number is not None],
-                "additions": [t.name for t in techniques if t.number is None],
-                "summary": recipe.summary,
-            }
-        )
+        numbers, names = _numbers_and_names(compose_train_config([recipe.name]))
+        described.append({"name": recipe.name, "techniques": numbers, "additions": names, "summary": recipe.summary})
     return described
 
 
 def recipe_lines() -> list[str]:
     """The recipes as a table."""
-    rows = [(row["name"], " ".join(map(str, row["techniques"])), row["summary"]) for row in describe_recipes()]
-    wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return [f"{name:<{wide[0]}}  {numbers:<{wide[1]}}  {summary}" for name, numbers, summary in rows]
+    return columns([[row["name"], " ".join(map(str, row["techniques"])), row["summary"]] for row in describe_recipes()])
 
 
 def _amount(cost: Cost) -> str:

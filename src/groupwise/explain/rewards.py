@@ -50,16 +50,12 @@ def domain_table(config: TrainConfig) -> list[DomainRow]:
     if not config.domains:
         return []
     tables = {domain: options.weights for domain, options in config.reward_tables().items()}
-    used = [name for name in dict.fromkeys(n for w in tables.values() for n in w) if any_weight(name, tables)]
+    names = dict.fromkeys(name for weights in tables.values() for name in weights)
+    used = [name for name in names if any(weights.get(name, 0.0) != 0 for weights in tables.values())]
     return [
         DomainRow(domain, config.kl_coefficient_of(domain), {name: weights.get(name, 0.0) for name in used})
         for domain, weights in tables.items()
     ]
-
-
-def any_weight(name: str, tables: dict[str, dict[str, float]]) -> bool:
-    """Whether a component has a weight in some table."""
-    return any(weights.get(name, 0.0) != 0 for weights in tables.values())
 
 
 def domain_lines(rows: Sequence[DomainRow]) -> list[str]:
@@ -71,11 +67,13 @@ def domain_lines(rows: Sequence[DomainRow]) -> list[str]:
         [row.domain or "others", number(row.kl_coefficient), *(number(weight) for weight in row.weights.values())]
         for row in rows
     ]
-    widths = [max(len(line[column]) for line in (head, *cells)) for column in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (head, *cells)
-    ]
+    return columns([head, *cells])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of cells below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _described(name: str, options: RewardOptions, longest: int) -> str:

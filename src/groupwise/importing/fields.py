@@ -21,7 +21,8 @@ class Field(NamedTuple):
     translated, or why it has no counterpart. accepts: the types of its values; empty accepts all. when: what a copy
     depends on: `stated` in the file, `given`, which is stated and not empty, or an option of groupwise that the
     translation has set, to any value or as `option=value`. values: what each of its values becomes; otherwise: what any
-    other does, and what is said of it; without one it is an error. differs: what is said where it means something else.
+    other does, and what is said of it; without one it is an error. differs: what is said where it means something
+    else, lost: where it has no counterpart; both may hold names in braces, which the translation fills in.
 
     Kinds: `copied` has the same meaning and goes to `to` as it is; `translated` by a function; `absent` has no
     counterpart, which is said where it is set; `idle` does not change the algorithm.
@@ -37,6 +38,7 @@ class Field(NamedTuple):
     values: Mapping[str, Any] = {}
     otherwise: Sequence[Any] = ()
     differs: str = ""
+    lost: str = ""
 
 
 class Loss(NamedTuple):

@@ -93,13 +93,13 @@ class Draft:
         """Leave an option at groupwise's default after all."""
         self._set.pop(option, None)
 
-    def absent(self, key: str, text: str = "") -> None:
-        """Say that a key has no counterpart; without a text with the words of its row."""
-        self._absent.append(Remark(key, text or self._fields[key].words))
+    def absent(self, key: str, text: str = "", **parts: Any) -> None:
+        """Say that a key has no counterpart; without a text with that of its row, these parts put in."""
+        self._absent.append(Remark(key, text or self._fields[key].lost.format(**parts) or self._fields[key].words))
 
-    def differs(self, key: str, text: str = "") -> None:
-        """Say where a key means something else; without a text with that of its row."""
-        self._differs.append(Remark(key, text or self._fields[key].differs))
+    def differs(self, key: str, text: str = "", **parts: Any) -> None:
+        """Say where a key means something else; without a text with that of its row, these parts put in."""
+        self._differs.append(Remark(key, text or self._fields[key].differs.format(**parts)))
 
     def note(self, text: str) -> None:
         """Say something about the translation as a whole."""

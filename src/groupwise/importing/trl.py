@@ -56,18 +56,11 @@ def _batch(draft: Draft, processes: int) -> int:
         )
     prompts, minibatches = completions // group, max(passes // accumulated, 1)
     if max(passes, accumulated) % min(passes, accumulated):
-        draft.differs(
-            "gradient_accumulation_steps",
-            "generations and optimizer steps of TRL do not coincide; here every step is "
-            f"one generation and {minibatches} optimizer steps of each pass",
-        )
+        draft.differs("gradient_accumulation_steps", minibatches=minibatches)
     elif passes < accumulated and draft["num_iterations"] > 1:
         draft.differs("num_iterations")
     if minibatches > prompts:
-        draft.differs(
-            "steps_per_generation",
-            f"TRL cuts {prompts} groups into {minibatches} optimizer steps; here one has at least one whole group",
-        )
+        draft.differs("steps_per_generation", prompts=prompts, minibatches=minibatches)
         minibatches = prompts
     draft.set("batch.prompts_per_step", prompts, origin)
     draft.set("batch.minibatches_per_step", minibatches, origin)
@@ -90,11 +83,7 @@ def _length(draft: Draft, updates: int, problems: int | None) -> None:
         key = "num_train_epochs"
         steps = max(int(draft[key] * problems) // draft.get("batch.prompts_per_step"), 1)
     else:
-        draft.absent(
-            "num_train_epochs",
-            f"{draft['num_train_epochs']} passes over the problems: say how many there are with "
-            "--problems, or set run.steps",
-        )
+        draft.absent("num_train_epochs", epochs=draft["num_train_epochs"])
     if steps is not None:
         draft.set("run.steps", steps, key)
 
@@ -147,6 +136,6 @@ def _files(draft: Draft, updates: int) -> None:
     if data and data.endswith((".jsonl", ".json", ".parquet")):
         draft.set("problems.train", data, "dataset_name")
     elif data:
-        draft.absent("dataset_name", f"{data} is fetched from a hub; name a file of its problems in problems.train")
+        draft.absent("dataset_name", data=data)
     if draft.states("save_steps") and draft["save_steps"] >= 1:
         draft.set("run.checkpoint_every_steps", math.ceil(draft["save_steps"] / updates), "save_steps")

@@ -66,7 +66,7 @@ def _two_sided(draft: Draft, clip_high: float) -> None:
             "delta - 1 and dual_clip is 1 + epsilon_high, which is the same exactly",
         )
     else:
-        draft.absent("delta", f"a bound of {delta} would hold the ratio of the policy that sampled below 1")
+        draft.absent("delta", delta=delta)
 
 
 def _engine(draft: Draft) -> None:
@@ -84,7 +84,7 @@ def _engine(draft: Draft) -> None:
         if form == "mis":
             draft.set("engine_correction.low", 0.0 if low is None else low, keys[2])
         elif low is not None:
-            draft.absent(keys[2], f"a truncated weight has no lower bound here; TRL raises it to {low}")
+            draft.absent(keys[2], low=low)
         if level == "sequence_product":
             draft.differs(keys[0], "the product over the sequence, which others call geometric mean or just sequence")
         if draft.get("objective.surrogate.type") == "vespo":
@@ -114,9 +114,7 @@ def _kl(draft: Draft, updates: int) -> None:
         every = math.ceil(draft["ref_model_sync_steps"] / updates)
         draft.set("kl.refresh_reference_every_steps", every, "ref_model_sync_steps")
         if draft["ref_model_mixup_alpha"] != 1.0:
-            mixed = draft["ref_model_mixup_alpha"]
-            text = f"TRL mixes {mixed} of the policy into the reference; here the policy replaces it"
-            draft.differs("ref_model_mixup_alpha", text)
+            draft.differs("ref_model_mixup_alpha", mixed=draft["ref_model_mixup_alpha"])
 
 
 def _entropy(draft: Draft) -> None:
@@ -153,9 +151,7 @@ def _rewards(draft: Draft) -> None:
     if names is None:
         draft.note("the file does not name its reward functions: set rewards.* (correctness alone is the default)")
         if draft["reward_weights"] is not None:
-            draft.absent(
-                "reward_weights", "weights without names: set rewards.correctness.weight and rewards.format.weight"
-            )
+            draft.absent("reward_weights")
         return
     given = draft["reward_weights"] or [1.0] * len(names)
     if len(given) != len(names):
@@ -174,7 +170,4 @@ def _rewards(draft: Draft) -> None:
         draft.set("rewards.overlong.weight", overlong, "reward_funcs")
         draft.differs("reward_funcs", "the overlong penalty ends at sampling.max_new_tokens, TRL's at 1280 tokens")
     for name in weights:
-        draft.absent(
-            "reward_funcs",
-            f"no reward {name} is built in; a function of your own goes to rewards.functions, called in another way",
-        )
+        draft.absent("reward_funcs", name=name)

@@ -53,11 +53,7 @@ def _batch(draft: Draft) -> None:
         raise DataError(f"{draft.source.place(key)}: {key} and data.train_batch_size must be at least 1")
     minibatches = math.ceil(prompts / minibatch)
     if prompts % minibatch:
-        draft.differs(
-            key,
-            f"{prompts} prompts are not whole minibatches of {minibatch}; here they are {minibatches} of "
-            "about equal size",
-        )
+        draft.differs(key, prompts=prompts, minibatch=minibatch, minibatches=minibatches)
     draft.set("batch.minibatches_per_step", minibatches, key)
 
 
@@ -86,10 +82,7 @@ def _length(draft: Draft, problems: int | None) -> None:
         per_epoch = max(problems // draft["data.train_batch_size"], 1)
         draft.set("run.steps", epochs * per_epoch, "trainer.total_epochs")
     else:
-        draft.absent(
-            "trainer.total_epochs",
-            f"{epochs} passes over the problems: say how many there are with --problems, or set run.steps",
-        )
+        draft.absent("trainer.total_epochs", epochs=epochs)
 
 
 def _optimizer(draft: Draft) -> None:
@@ -104,10 +97,7 @@ def _optimizer(draft: Draft) -> None:
     elif share and draft.get("run.steps") is not None:
         draft.set("optimizer.warmup_steps", int(share * draft.get("run.steps")), f"{_OPTIM}.lr_warmup_steps_ratio")
     elif share:
-        draft.absent(
-            f"{_OPTIM}.lr_warmup_steps_ratio",
-            f"a share of {share} of a length that is not known: set optimizer.warmup_steps",
-        )
+        draft.absent(f"{_OPTIM}.lr_warmup_steps_ratio", share=share)
     clip = f"{_OPTIM}.clip_grad" if draft[f"{_OPTIM}.clip_grad"] is not None else f"{_ACTOR}.grad_clip"
     draft.set("optimizer.max_grad_norm", draft[clip], clip)
     betas = draft[f"{_OPTIM}.betas"]
@@ -145,11 +135,7 @@ def _overlong(draft: Draft) -> None:
 def _files(draft: Draft) -> None:
     trained, measured = _files_of(draft, "data.train_files"), _files_of(draft, "data.val_files")
     if len(trained) > 1:
-        draft.absent(
-            "data.train_files",
-            f"{len(trained)} files: verl strings them together; put their rows into one, or give each a share of the "
-            "prompts, problems.train={a.parquet: 2, b.parquet: 1}",
-        )
+        draft.absent("data.train_files", files=len(trained))
     elif trained:
         draft.set("problems.train", trained[0], "data.train_files")
     if measured:
