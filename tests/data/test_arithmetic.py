@@ -9,11 +9,21 @@ from random import Random
 import pytest
 
 from groupwise.data.arithmetic import arithmetic_exercise, arithmetic_problem, held_out
-from groupwise.data.demonstrations import CAREFUL, Habits, demonstration, demonstrations, write_demonstrations
+from groupwise.data.demonstrations import Habits, demonstration, demonstrations, write_demonstrations
 from groupwise.data.exercises import FAMILIES, Operation, evaluate, within_range
 
 LEGS = {"cow": 4, "pig": 4, "dog": 4, "hen": 2, "duck": 2, "ant": 6, "bee": 6, "spider": 8}
 BOXED = re.compile(r"\\boxed\{(-?\d+)\}\.$")
+
+# A pupil without bad habits.
+CAREFUL = Habits(
+    guess=0.0,
+    wrong_guess=0.0,
+    misread=dict.fromkeys(("chain", "brackets", "legs", "equation", "story"), 0.0),
+    slip=dict.fromkeys(("+", "-", "*", "/"), 0.0),
+    slip_easy=0.0,
+    unfinished=0.0,
+)
 
 
 def answer_by_reading(family: str, question: str) -> int:

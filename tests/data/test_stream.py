@@ -38,9 +38,9 @@ def test_the_order_is_the_same_on_every_machine() -> None:
 
 def test_epochs() -> None:
     stream = shuffled_stream([problem(i) for i in range(4)], 0)
-    assert (stream.problems_per_epoch, stream.epoch(0), stream.epoch(6)) == (4, 0.0, 1.5)
+    assert stream.problems_per_epoch == 4
     endless = ProblemStream(problem)
-    assert (endless.problems_per_epoch, endless.epoch(6)) == (None, 0.0)
+    assert endless.problems_per_epoch is None
     assert [endless.at(i).id for i in (5, 0, 10**9)] == ["5", "0", "1000000000"]
 
 

@@ -37,16 +37,6 @@ class Habits:
     """Stops thinking before the last step and takes the number reached so far."""
 
 
-CAREFUL = Habits(
-    guess=0.0,
-    wrong_guess=0.0,
-    misread=dict.fromkeys(("chain", "brackets", "legs", "equation", "story"), 0.0),
-    slip=dict.fromkeys(("+", "-", "*", "/"), 0.0),
-    slip_easy=0.0,
-    unfinished=0.0,
-)
-
-
 def demonstration(exercise: Exercise, habits: Habits, random: Random) -> str:
     """A completion for the exercise: a guess, or `<think>12 + 7 = 19; 19 - 5 = 14</think>` and the answer."""
     if random.random() < habits.guess:

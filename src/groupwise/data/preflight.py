@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from groupwise.data.files import ProblemFile, UnusableRow
+from groupwise.data.files import UnusableRow
 from groupwise.data.shapes import DOMAIN_COLUMNS, get
 from groupwise.errors import DataError, listed
 from groupwise.problem import Problem
@@ -141,11 +141,6 @@ def remarks_of(problems: Sequence[Problem], domain_column: str = "") -> Remarks:
 def domain_counts(problems: Iterable[Problem]) -> dict[str, int]:
     """How many problems each domain has, the largest first."""
     return dict(Counter(problem.domain for problem in problems).most_common())
-
-
-def describe(file: ProblemFile) -> str:
-    """A file in words: where it is, how many rows it has, and what was recognised."""
-    return f"{file.path}: {file.rows} {'row' if file.rows == 1 else 'rows'}, {file.shape}"
 
 
 _GIVEN = re.compile(r"(?:answer|solution)\s*(?:is|:|=)?\s*[\"'`$(]*", re.IGNORECASE)

@@ -26,10 +26,6 @@ class ProblemStream:
             raise ValueError(f"a position counts from 0, not {position}")
         return self.problem_at(position)
 
-    def epoch(self, position: int) -> float:
-        """How often all problems have been drawn before this position; 0 throughout for generated problems."""
-        return position / self.problems_per_epoch if self.problems_per_epoch else 0.0
-
 
 def shuffled_stream(problems: Sequence[Problem], seed: int) -> ProblemStream:
     """Problems of a file, each exactly once in an epoch, every epoch in its own order."""

@@ -28,7 +28,6 @@ class CodeHabits:
 
 
 CARELESS = CodeHabits(guess=0.6, wrong_guess=0.75, misread=0.3, slip=0.1)
-CAREFUL = CodeHabits(guess=0.0, wrong_guess=0.0, misread=0.0, slip=0.0)
 
 
 def toy_code_demonstration(exercise: CodeExercise, habits: CodeHabits, random: Random) -> str:

@@ -1,12 +1,15 @@
 """Rows of the shapes that data sets have."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from groupwise.data.fields import code_problem
 from groupwise.data.programs.code_questions import code_question
 from groupwise.data.programs.code_rows import code_tests_of
+from groupwise.data.rows import Row
 from groupwise.problem import CallTest, CodeTests, StdinTest
 
 PROMPT = '''import math
@@ -47,6 +50,10 @@ def read(row: dict[str, Any]) -> CodeTests:
     return tests
 
 
+def question_of(columns: dict[str, Any]) -> str:
+    return code_question(columns, read(columns))
+
+
 def test_humaneval() -> None:
     tests = read(HUMANEVAL)
     assert tests.calls == (CallTest((1,), 3.14159, tolerance=1e-3), CallTest((0.0,), 0))
@@ -72,7 +79,7 @@ def test_another_function_than_the_one_that_is_named() -> None:
     row = {"prompt": prompt, "entry_point": "helper ", "test": "def check(candidate):\n    assert solve(2, [1]) == 1\n"}
     tests = read(row)
     assert (tests.entry_point, tests.beginning) == ("solve", "")
-    assert code_question(row) == (
+    assert question_of(row) == (
         "Text of the problem.\n\nCall the function `solve`. It has to pass, for example:\n\nassert solve(2, [1]) == 1"
         "\n\nAnswer with the whole function in one ```python block."
     )
@@ -228,22 +235,23 @@ def test_rows_about_other_things(columns: dict[str, Any]) -> None:
 
 
 def test_questions() -> None:
-    assert code_question(HUMANEVAL) == (
+    assert question_of(HUMANEVAL) == (
         "Complete this function. Answer with the whole function in one ```python block.\n\n"
         f"```python\n{PROMPT.strip()}\n```"
     )
-    assert code_question(MBPP) == (
+    assert question_of(MBPP) == (
         "Write a function to double a number.\n\n"
         "Call the function `dbl`. It has to pass, for example:\n\nassert dbl(2) == 4\n\n"
         "Answer with the whole function in one ```python block."
     )
     row = {"question": "Double it.", "tests": [{"input": "1", "output": "2"}], "starter_code": "n = int(input())\n"}
-    assert code_question(row) == (
+    assert question_of(row) == (
         "Double it.\n\nBegin with:\n\n```python\nn = int(input())\n```\n\n"
         "Read the input from standard input and print the output to standard output."
         " Answer with the whole program in one ```python block."
     )
     conversation = [{"role": "system", "content": "x"}, {"role": "user", "content": "Ask me."}]
-    assert code_question({**row, "prompt": conversation}) == "Ask me."
+    asked = {**row, "prompt": conversation}
+    assert code_problem(Row(1, asked), read(asked), "", "", Path("p.jsonl")).question == "Ask me."
     with pytest.raises(ValueError, match="no text of a problem"):
-        code_question({"tests": [{"input": "1", "output": "2"}]})
+        question_of({"tests": [{"input": "1", "output": "2"}]})

@@ -13,8 +13,8 @@ from groupwise.data.arithmetic import held_out
 from groupwise.data.demonstrations import write_demonstrations
 from groupwise.data.toy_code import CALLS, FAMILIES, toy_code_exercise, toy_code_problem, toy_code_tests
 from groupwise.data.toy_code_demonstrations import (
-    CAREFUL,
     CARELESS,
+    CodeHabits,
     toy_code_answer,
     toy_code_demonstration,
     toy_code_demonstrations,
@@ -25,6 +25,8 @@ from groupwise.grading.code.language.interpreter import Interpreter
 from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.records import Response
 from tests.grading.code.sandboxes import FakeSandbox, returned
+
+CAREFUL = CodeHabits(guess=0.0, wrong_guess=0.0, misread=0.0, slip=0.0)
 
 
 def share_passed(expression: str, index: int) -> float:

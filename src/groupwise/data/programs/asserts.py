@@ -5,7 +5,7 @@ What surrounds the asserts (loops over cases, helper functions, seeded draws) is
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -59,13 +59,6 @@ def read_asserts(body: Sequence[ast.stmt], candidates: Sequence[str], setup: Seq
     names.update(dict.fromkeys(candidates, _Candidate()))
     reader.read(body, names)
     return AssertTests(tuple(reader.calls), tuple(dict.fromkeys(reader.refused)))
-
-
-@dataclass(slots=True)
-class _Found:
-    """The calls of the function under test within one expression."""
-
-    calls: list[_Call] = field(default_factory=list)
 
 
 class _Reader(Interpreter):
@@ -139,11 +132,11 @@ class _Reader(Interpreter):
                     yield test, names
 
     def _record(self, comparison: Comparison, names: Names) -> None:
-        found = _Found()
+        found: list[_Call] = []
         view = self._on_result(comparison.view, names, found)
         expected = self.evaluate(comparison.expected, names)
         bounds = [self.evaluate(bound, names) for bound in (comparison.tolerance, comparison.relative_tolerance)]
-        distinct = [call for number, call in enumerate(found.calls) if call not in found.calls[:number]]
+        distinct = [call for number, call in enumerate(found) if call not in found[:number]]
         if not distinct:
             raise UnsupportedError("it fails whatever the function does")
         if len(distinct) > 1:
@@ -169,11 +162,11 @@ class _Reader(Interpreter):
         )
 
     def _pending(self, node: ast.expr, names: Names) -> _Pending:
-        found = _Found()
+        found: list[_Call] = []
         expression = self._on_result(node, names, found)
-        if len(found.calls) != 1:
+        if len(found) != 1:
             raise UnsupportedError("it combines two calls")
-        return _Pending(found.calls[0], expression)
+        return _Pending(found[0], expression)
 
     def _depends(self, node: ast.AST, names: Names) -> bool:
         """Whether the function under test, or what it returned, occurs in a piece of code."""
@@ -182,8 +175,8 @@ class _Reader(Interpreter):
             for part in ast.walk(node)
         )
 
-    def _on_result(self, node: ast.expr, names: Names, found: _Found) -> ast.expr:
-        """The expression with `result` for the call of the function, and all else worked out."""
+    def _on_result(self, node: ast.expr, names: Names, found: list[_Call]) -> ast.expr:
+        """The expression with `result` for the call, and all else worked out; the call is added to those found."""
         match node:
             case ast.Name() if node.id not in names:
                 return node
@@ -195,11 +188,11 @@ class _Reader(Interpreter):
             case ast.Name():
                 value = names[node.id]
                 if isinstance(value, _Pending):
-                    found.calls.append(value.call)
+                    found.append(value.call)
                     return value.expression
                 raise UnsupportedError("it uses the function as a value")
             case ast.Call(func=ast.Name(id=name)) if isinstance(names.get(name), _Candidate):
-                found.calls.append(self._arguments(node, names))
+                found.append(self._arguments(node, names))
                 return ast.Name(RESULT, ast.Load())
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Lambda() | ast.JoinedStr():
                 raise UnsupportedError("it calls the function within a comprehension, lambda or f-string")
@@ -214,7 +207,7 @@ class _Reader(Interpreter):
                 parts[name] = part
         return type(node)(**parts)
 
-    def _part_on_result(self, part: Any, names: Names, found: _Found) -> Any:
+    def _part_on_result(self, part: Any, names: Names, found: list[_Call]) -> Any:
         if isinstance(part, ast.keyword):
             return ast.keyword(part.arg, self._on_result(part.value, names, found))
         return self._on_result(part, names, found) if isinstance(part, ast.expr) else part

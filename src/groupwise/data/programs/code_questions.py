@@ -4,27 +4,21 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from groupwise.data.programs.code_rows import assert_lines, code_tests_of, stub_of
+from groupwise.data.programs.code_rows import assert_lines, stub_of
 from groupwise.problem import CodeTests
 
 TEXT_COLUMNS = ("question", "problem", "prompt", "text", "question_content", "description")
 _ANSWER = "Answer with the whole {} in one ```python block."
 
 
-def code_question(columns: Mapping[str, Any], tests: CodeTests | None = None) -> str:
-    """The text to ask for a row whose tests `code_tests_of` reads; `tests` saves reading them again.
+def code_question(columns: Mapping[str, Any], tests: CodeTests) -> str:
+    """The text to ask for a row whose tests are these, see `code_tests_of`.
 
     An unfinished function is shown to be completed; a description comes with the name of the function and one of its
-    tests; a program is asked to read standard input. A prompt that is a conversation is asked as it stands.
+    tests; a program is asked to read standard input.
 
-    Raises ValueError where the row has no text, or tests that cannot be read.
+    Raises ValueError where the row has no text.
     """
-    prompt = columns.get("prompt")
-    if isinstance(prompt, list):
-        return _last_user_message(prompt)
-    tests = tests or code_tests_of(columns)
-    if tests is None:
-        raise ValueError("the row has no tests of a program")
     text = next((columns[name] for name in TEXT_COLUMNS if isinstance(columns.get(name), str) and columns[name]), "")
     if not text.strip():
         raise ValueError(f"the row has no text of a problem; expected it in one of {', '.join(TEXT_COLUMNS)}")
@@ -57,10 +51,3 @@ def _example(columns: Mapping[str, Any], tests: CodeTests) -> str:
 def _starter(columns: Mapping[str, Any]) -> list[str]:
     code = columns.get("starter_code")
     return [f"Begin with:\n\n```python\n{code.strip(chr(10))}\n```"] if isinstance(code, str) and code.strip() else []
-
-
-def _last_user_message(messages: list[Any]) -> str:
-    for message in reversed(messages):
-        if isinstance(message, Mapping) and message.get("role") == "user" and isinstance(message.get("content"), str):
-            return str(message["content"])
-    raise ValueError("`prompt` is a conversation without a message of the user")
