@@ -106,13 +106,9 @@ class OptimizerOptions(Options):
     """Peak learning rate."""
 
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
-
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
-
     epsilon: PositiveFloat = 1e-8
-
     weight_decay: NonNegativeFloat = 0.0
-
     max_grad_norm: PositiveFloat = 1.0
     """The gradient is scaled down to this norm when it is longer."""
 
@@ -130,9 +126,7 @@ class RunOptions(Options):
     """How long the run is, where it is written, and what it is seeded with."""
 
     steps: PositiveInt = 200
-
     seed: NonNegativeInt = 0
-
     output: str = ""
     """Folder of the run; empty for runs/NAME-NUMBER."""
 

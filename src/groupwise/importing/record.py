@@ -85,6 +85,11 @@ class Draft:
         self._set[option] = value
         self._origin[option] = origin
 
+    def set_in(self, section: str, origin: str, **options: Any) -> None:
+        """Set options of one section because of a key of the file."""
+        for name, value in options.items():
+            self.set(f"{section}.{name}", value, origin)
+
     def get(self, option: str) -> Any:
         """What an option of groupwise was set to so far; None where it was not."""
         return self._set.get(option)

@@ -62,8 +62,7 @@ def _batch(draft: Draft, processes: int) -> int:
     if minibatches > prompts:
         draft.differs("steps_per_generation", prompts=prompts, minibatches=minibatches)
         minibatches = prompts
-    draft.set("batch.prompts_per_step", prompts, origin)
-    draft.set("batch.minibatches_per_step", minibatches, origin)
+    draft.set_in("batch", origin, prompts_per_step=prompts, minibatches_per_step=minibatches)
     draft.differs(
         origin,
         f"TRL counts completions: {completions} of one generation on {processes} "

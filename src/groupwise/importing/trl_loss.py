@@ -58,8 +58,7 @@ def _two_sided(draft: Draft, clip_high: float) -> None:
         draft.set("objective.surrogate.dual_clip", delta, "delta")
         draft.differs("delta", "bounds the ratio of both signs; from 1 + epsilon_high on that is dual_clip exactly")
     elif delta >= 1 and clip_high > 0:
-        draft.set("objective.surrogate.clip_high", delta - 1, "delta")
-        draft.set("objective.surrogate.dual_clip", 1 + clip_high, "delta")
+        draft.set_in("objective.surrogate", "delta", clip_high=delta - 1, dual_clip=1 + clip_high)
         draft.differs(
             "delta",
             "below 1 + epsilon_high it bounds good answers, and epsilon_high the bad ones: clip_high is "
@@ -77,8 +76,7 @@ def _engine(draft: Draft) -> None:
     high = draft["vllm_importance_sampling_cap"] or high
     keys = ("vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min")
     if corrected:
-        draft.set("engine_correction.type", form, keys[0])
-        draft.set("engine_correction.level", level, keys[0])
+        draft.set_in("engine_correction", keys[0], type=form, level=level)
         bound = "engine_correction.cap" if form == "tis" else "engine_correction.high"
         draft.set(bound, _NO_BOUND if high is None else high, keys[1])
         if form == "mis":
@@ -95,10 +93,8 @@ def _engine(draft: Draft) -> None:
                 draft.differs(key, "acts in TRL only with use_vllm and correction on, which they are not: left out")
     threshold = draft["off_policy_mask_threshold"]
     if threshold is not None:
-        draft.set("off_policy_mask.type", "sequence", "off_policy_mask_threshold")
-        draft.set("off_policy_mask.threshold_nats", threshold, "off_policy_mask_threshold")
-        reference = "sampler" if draft["use_vllm"] else "old"
-        draft.set("off_policy_mask.reference", reference, "off_policy_mask_threshold")
+        mask = {"type": "sequence", "threshold_nats": threshold, "reference": "sampler" if draft["use_vllm"] else "old"}
+        draft.set_in("off_policy_mask", "off_policy_mask_threshold", **mask)
 
 
 def _kl(draft: Draft, updates: int) -> None:
@@ -131,8 +127,7 @@ def _entropy(draft: Draft) -> None:
 
 
 def _advantages(draft: Draft) -> None:
-    draft.set("active_sampling.filter", "none", "loss_type")
-    draft.set("active_sampling.refill", False, "loss_type")
+    draft.set_in("active_sampling", "loss_type", filter="none", refill=False)
     draft.note("TRL trains on every group, also those without signal: active_sampling.filter is none")
     scale, estimator = draft.choose("scale_rewards"), draft.choose("multi_objective_aggregation")
     draft.set("advantage.estimator.type", estimator, "multi_objective_aggregation")
@@ -141,8 +136,7 @@ def _advantages(draft: Draft) -> None:
     elif draft.states("scale_rewards"):
         draft.differs("scale_rewards")
     if estimator == "gdpo" or scale != "none":
-        draft.set("advantage.estimator.std_ddof", 1, "scale_rewards")
-        draft.set("advantage.estimator.std_epsilon", 1e-4, "scale_rewards")
+        draft.set_in("advantage.estimator", "scale_rewards", std_ddof=1, std_epsilon=1e-4)
 
 
 def _rewards(draft: Draft) -> None:
@@ -166,8 +160,7 @@ def _rewards(draft: Draft) -> None:
         draft.differs("reward_funcs", "think_format_reward also pays an empty <think></think>; groupwise does not")
     overlong = weights.pop("get_soft_overlong_punishment", None)
     if overlong is not None:
-        draft.set("rewards.overlong.buffer_tokens", 256, "reward_funcs")
-        draft.set("rewards.overlong.weight", overlong, "reward_funcs")
+        draft.set_in("rewards.overlong", "reward_funcs", buffer_tokens=256, weight=overlong)
         draft.differs("reward_funcs", "the overlong penalty ends at sampling.max_new_tokens, TRL's at 1280 tokens")
     for name in weights:
         draft.absent("reward_funcs", name=name)

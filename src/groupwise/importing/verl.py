@@ -60,8 +60,7 @@ def _batch(draft: Draft) -> None:
 def _filter(draft: Draft) -> None:
     section = "algorithm.filter_groups"
     if not draft[f"{section}.enable"]:
-        draft.set("active_sampling.filter", "none", f"{section}.enable")
-        draft.set("active_sampling.refill", False, f"{section}.enable")
+        draft.set_in("active_sampling", f"{section}.enable", filter="none", refill=False)
         draft.note("verl trains on every group, also those without signal: active_sampling.filter is none")
         return
     metric = draft[f"{section}.metric"] or "seq_reward"
@@ -103,8 +102,7 @@ def _optimizer(draft: Draft) -> None:
     betas = draft[f"{_OPTIM}.betas"]
     if len(betas) != 2:
         raise DataError(f"{draft.source.place(f'{_OPTIM}.betas')}: {_OPTIM}.betas: expected two numbers, found {betas}")
-    for option, beta in zip(("optimizer.beta1", "optimizer.beta2"), betas, strict=True):
-        draft.set(option, beta, f"{_OPTIM}.betas")
+    draft.set_in("optimizer", f"{_OPTIM}.betas", beta1=betas[0], beta2=betas[1])
     dtype = f"{_ACTOR}.fsdp_config.dtype"
     full = str(draft[dtype]) in ("fp32", "float32")
     draft.set("model.compute_dtype", "float32" if full else "bfloat16", dtype)

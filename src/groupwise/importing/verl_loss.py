@@ -46,8 +46,7 @@ def _advantages(draft: Draft) -> None:
         draft.set("advantage.estimator.baseline", baseline, key)
         draft.set("advantage.estimator.scale", scale, scale_key)
     if scale != "none" or estimator == "gdpo":
-        draft.set("advantage.estimator.std_ddof", 1, scale_key)
-        draft.set("advantage.estimator.std_epsilon", 1e-6, scale_key)
+        draft.set_in("advantage.estimator", scale_key, std_ddof=1, std_epsilon=1e-6)
 
 
 def _loss(draft: Draft) -> None:
@@ -119,12 +118,9 @@ def _engine(draft: Draft) -> None:
     if bypass:
         draft.differs(key, "with bypass_mode verl only measures the weights: the ratio already is to the sampler")
         return
-    draft.set("engine_correction.type", "tis" if low is None else "mis", key)
-    draft.set("engine_correction.level", "token" if level == "token" else "sequence_product", key)
-    bound = "engine_correction.cap" if low is None else "engine_correction.high"
-    draft.set(bound, high, f"{_CORRECTION}.rollout_is_threshold")
-    if low is not None:
-        draft.set("engine_correction.low", low, f"{_CORRECTION}.rollout_is_threshold")
+    form, bounds = ("tis", {"cap": high}) if low is None else ("mis", {"low": low, "high": high})
+    draft.set_in("engine_correction", key, type=form, level="token" if level == "token" else "sequence_product")
+    draft.set_in("engine_correction", f"{_CORRECTION}.rollout_is_threshold", **bounds)
 
 
 def _bypassed_reinforce(draft: Draft, level: str, low: float | None, high: float) -> None:
