@@ -2,15 +2,16 @@
 
 import ast
 import json
-import operator
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from groupwise.config.yaml_document import Document, YamlError, read_document, read_value
 from groupwise.errors import DataError
+from groupwise.grading.code.language.interpreter import Interpreter
+from groupwise.grading.code.language.names import ERRORS
 from groupwise.importing.record import Source
 
 _OVERRIDE = re.compile(r"\+{0,2}([A-Za-z_]\w*(?:\.[\w-]+)+)=(.*)", re.DOTALL)
@@ -18,13 +19,6 @@ _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^{}$]*))?\}|\$(\w+)")
 _ARITHMETIC = re.compile(r"\$\(\((.*?)\)\)")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*([\w.]+)\s*(?:,\s*([^{}$]*?))?\s*\}")
-_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
-}
 
 
 def read_flat(path: str) -> Source:
@@ -146,19 +140,12 @@ def _expanded(text: str, variables: dict[str, str]) -> str:
 
 def _sum_of(text: str, variables: dict[str, str]) -> str | None:
     """The value of a shell's `$((…))` over whole numbers and known variables; None for anything else."""
-
-    def value(node: ast.expr) -> int:
-        if isinstance(node, ast.BinOp):
-            return int(_OPERATIONS[type(node.op)](value(node.left), value(node.right)))
-        if isinstance(node, ast.Name):
-            return int(variables[node.id])
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        raise ValueError
-
+    known = {name: int(value) for name, value in variables.items() if re.fullmatch(r"-?\d{1,300}", value)}
     try:
-        return str(value(ast.parse(text.strip(), mode="eval").body))
-    except (ValueError, KeyError, SyntaxError, ZeroDivisionError, RecursionError):
+        tree = ast.parse(re.sub("/+", "//", text.strip()), mode="eval")
+        value = Interpreter().evaluate(tree.body, known)
+        return str(value) if type(value) is int else None
+    except (*ERRORS, SyntaxError):
         return None
 
 
