@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from groupwise.config import TrainConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """What a technique says of itself: `explain`, `recipes` and docs/techniques.md are made of cards.
 
@@ -44,10 +44,10 @@ class Card:
     source: str
     what: str
     equation: str
-    values: str
+    values: str = "none"
     keys: tuple[str, ...]
     is_on: Callable[[TrainConfig], bool]
-    cost: str
+    cost: str = "none"
     test: str
     differs: str = ""
     number: int | None = None

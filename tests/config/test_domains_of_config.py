@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config, dump_config
+from groupwise.config.data import DomainOptions
 from groupwise.config.describe import NAME, describe_options
-from groupwise.config.grading import DomainOptions
 from groupwise.config.merge import differences, merged
 from groupwise.config.yaml_document import read_document
 from groupwise.errors import UsageError

@@ -11,12 +11,13 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer,
 
 from groupwise.config.data import (
     DOMAIN_OF_GENERATED,
+    DomainOptions,
+    GradingOptions,
     ModelOptions,
     ProblemOptions,
     PromptOptions,
     SamplingOptions,
 )
-from groupwise.config.grading import DomainOptions, GradingOptions
 from groupwise.config.merge import differences, merged
 from groupwise.config.objective import AdvantageOptions, EntropyOptions, ObjectiveOptions
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
@@ -131,20 +132,17 @@ class TrainConfig(Options):
     def uses_of_old(self) -> list[str]:
         """The options, as `key=value`, under which the loss compares the policy with the one that sampled."""
         objective, kl = self.objective, self.kl
-        uses = []
-        if not isinstance(objective.ratio, NoRatio):
-            uses.append(f"objective.ratio={objective.ratio.type}")
-        elif objective.surrogate.compares_old:
-            uses.append(f"objective.surrogate={objective.surrogate.type}")
-        if not isinstance(self.engine_correction, NoCorrection):
-            uses.append(f"engine_correction={self.engine_correction.type}")
-        if not isinstance(self.off_policy_mask, NoOffPolicyMask):
-            uses.append(f"off_policy_mask={self.off_policy_mask.type}")
-        if self.uses_kl and (kl.in_reward or kl.importance != "none"):
-            uses.append("kl.in_reward=true" if kl.in_reward else f"kl.importance={kl.importance}")
-        if not isinstance(self.entropy.covariance, NoCovariance):
-            uses.append(f"entropy.covariance={self.entropy.covariance.type}")
-        return uses
+        compares = isinstance(objective.ratio, NoRatio) and objective.surrogate.compares_old
+        uses = {
+            f"objective.ratio={objective.ratio.type}": not isinstance(objective.ratio, NoRatio),
+            f"objective.surrogate={objective.surrogate.type}": compares,
+            f"engine_correction={self.engine_correction.type}": not isinstance(self.engine_correction, NoCorrection),
+            f"off_policy_mask={self.off_policy_mask.type}": not isinstance(self.off_policy_mask, NoOffPolicyMask),
+            "kl.in_reward=true": self.uses_kl and kl.in_reward,
+            f"kl.importance={kl.importance}": self.uses_kl and not kl.in_reward and kl.importance != "none",
+            f"entropy.covariance={self.entropy.covariance.type}": not isinstance(self.entropy.covariance, NoCovariance),
+        }
+        return [use for use, is_made in uses.items() if is_made]
 
     @property
     def rewarded_components(self) -> list[str]:

@@ -1,10 +1,11 @@
-"""Options of what is trained on what: the model, its prompts, the problems and sampling."""
+"""Options of what is trained on what: the model, its prompts, problems and their domains, sampling and grading."""
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from groupwise.options import NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.grading.reward_options import OnError, RewardOptions
+from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 from groupwise.problem import GYM_PREFIX
 from groupwise.technique import Card, Section
 
@@ -115,10 +116,8 @@ class ProblemOptions(Section):
             source="OLMo 3",
             what="problems of several sources are trained on in one run, each with its share of the prompts",
             equation="the sources in turn, of n prompts n·share of each, to within one",
-            values="none",
             keys=("problems.train",),
             is_on=lambda c: len(c.problems.train_sources) > 1,
-            cost="none",
             test="options/test_every_option.py::test_the_option_changes_what_it_claims",
         ),
     )
@@ -186,3 +185,27 @@ class SamplingOptions(Section):
             "the whole vocabulary and take the difference for a change of the policy.",
         ),
     )
+
+
+class DomainOptions(Options):
+    """What differs for the problems of one domain."""
+
+    kl_coefficient: NonNegativeFloat | None = None
+    """Coefficient of the KL penalty for this domain; without one kl.coefficient applies."""
+
+    rewards: RewardOptions = RewardOptions()
+    """What differs from the section rewards: it is merged over that key by key, so that it is whole once loaded."""
+
+
+class GradingOptions(Options):
+    """How completions are graded."""
+
+    workers: NonNegativeInt = 0
+    """Processes that run reward functions; 0 for one on each core."""
+
+    on_error: OnError = "drop_group"
+    """What a failure of a grader that is built in does, such as an unusable reference answer or a sandbox that does not
+    start: leave the sample out, leave its group out, or stop the run. Reward functions state their own."""
+
+    second_grader_seconds: PositiveFloat = 5.0
+    """Deadline of the second grader for one answer; its process is killed then and the answer counts as undecided."""

@@ -36,7 +36,6 @@ class AdvantageOptions(Section):
             values="5",
             keys=("advantage.clip",),
             is_on=lambda c: c.advantage.clip > 0,
-            cost="none",
             test="objective/test_advantage.py::test_clip_advantages",
         ),
     )
@@ -67,10 +66,8 @@ class ObjectiveOptions(Section):
             source="DAPO 2503.14476",
             what="truncated answers are not trained on, and still count in the baseline of their group",
             equation="weight 0 for truncated answers, in numerator and denominator",
-            values="none",
             keys=("objective.mask_truncated",),
             is_on=lambda c: c.objective.mask_truncated,
-            cost="none",
             test="train/test_collect.py::test_truncated_answers_are_left_out_on_request",
             differs="Some leave the masked tokens in the denominator.",
         ),
