@@ -8,9 +8,16 @@ from random import Random
 
 import pytest
 
-from groupwise.data.arithmetic import arithmetic_exercise, arithmetic_problem, held_out
+from groupwise.data.arithmetic import (
+    FAMILIES,
+    Operation,
+    arithmetic_exercise,
+    arithmetic_problem,
+    evaluate,
+    held_out,
+    within_range,
+)
 from groupwise.data.demonstrations import Habits, demonstration, demonstrations, write_demonstrations
-from groupwise.data.exercises import FAMILIES, Operation, evaluate, within_range
 
 LEGS = {"cow": 4, "pig": 4, "dog": 4, "hen": 2, "duck": 2, "ant": 6, "bee": 6, "spider": 8}
 BOXED = re.compile(r"\\boxed\{(-?\d+)\}\.$")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from groupwise.data.arithmetic import arithmetic_exercise
-from groupwise.data.exercises import Exercise, Expression, Family, Sign, apply, evaluate
+from groupwise.data.arithmetic import Exercise, Expression, Family, Sign, apply, arithmetic_exercise, evaluate
 
 
 @dataclass(frozen=True, slots=True)

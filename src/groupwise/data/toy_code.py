@@ -1,6 +1,6 @@
 """Generated problems that ask for a one-line function: each one follows from (seed, split, index) alone.
 
-As in the arithmetic of `exercises`, every exercise has a tempting misreading that gives another function.
+As in `arithmetic`, every exercise has a tempting misreading that gives another function.
 """
 
 from collections.abc import Callable
