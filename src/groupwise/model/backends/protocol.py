@@ -15,7 +15,7 @@ class Scoring:
     temperature: of the sampler. chunk_tokens: response positions whose logits exist at one time. entropy_gradient:
     whether the entropies carry gradient, for a bonus. checkpoint_layers: activation checkpointing, the forward pass
     keeps only the inputs of the layers, and the backward pass computes them again. in_place: gradients of the widest
-    weights are added to `.grad` (see packed_cpu/in_place.py).
+    weights are added to `.grad` (see in_place.py).
     """
 
     temperature: float

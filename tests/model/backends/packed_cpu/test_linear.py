@@ -82,13 +82,13 @@ def test_an_mlp_behind_a_norm() -> None:
         return made_TD
 
     leaves = [x_TD, scale_D, gate.weight, up.weight, down.weight]
-    check(lambda: normed_mlp(x_TD, scale_D, EPSILON, torch.float64, gate, up, down), theirs, leaves, 1e-13)
+    check(lambda: normed_mlp(x_TD, scale_D, EPSILON, torch.float64, (gate, up, down)), theirs, leaves, 1e-13)
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
     x_TD, scale_D, (gate, up, down) = mlp()
     inputs = (x_TD, scale_D)
-    assert torch.autograd.gradcheck(lambda x, s: normed_mlp(x, s, EPSILON, torch.float64, gate, up, down), inputs)
+    assert torch.autograd.gradcheck(lambda x, s: normed_mlp(x, s, EPSILON, torch.float64, (gate, up, down)), inputs)
     assert torch.autograd.gradcheck(lambda x, s: normed_linears(x, s, EPSILON, torch.float64, [gate, up]), inputs)
 
 
@@ -103,14 +103,14 @@ def test_products_in_bfloat16_are_rounded_as_by_autocast() -> None:
         return made_TD
 
     leaves = [x_TD, scale_D, gate.weight, up.weight, down.weight]
-    check(lambda: normed_mlp(x_TD, scale_D, EPSILON, torch.bfloat16, gate, up, down), theirs, leaves, 2.0**-6)
+    check(lambda: normed_mlp(x_TD, scale_D, EPSILON, torch.bfloat16, (gate, up, down)), theirs, leaves, 2.0**-6)
 
 
 def test_frozen_weights_get_no_gradient() -> None:
     x_TD, scale_D, (gate, up, down) = mlp()
     for frozen in (scale_D, gate.weight, down.weight):
         frozen.requires_grad_(False)
-    normed_mlp(x_TD, scale_D, EPSILON, torch.float64, gate, up, down).sum().backward()
+    normed_mlp(x_TD, scale_D, EPSILON, torch.float64, (gate, up, down)).sum().backward()
     weights = (scale_D, gate.weight, up.weight, down.weight)
     assert [weight.grad is None for weight in weights] == [True, True, False, True]
     normed_TD = norm(x_TD, scale_D)
@@ -134,6 +134,6 @@ def test_what_is_kept() -> None:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        normed_mlp(x_TD, scale_D, EPSILON, torch.float64, gate, up, down)
+        normed_mlp(x_TD, scale_D, EPSILON, torch.float64, (gate, up, down))
     tokens = len(x_TD)
     assert sorted(kept) == sorted([tokens * WIDTH, tokens, tokens * INNER, tokens * INNER])

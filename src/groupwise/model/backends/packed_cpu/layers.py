@@ -74,7 +74,7 @@ def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> T
     gated = is_plain(mlp, "MLP") and mlp.config.hidden_act in ("silu", "swish")
     parts = (mlp.gate_proj, mlp.up_proj, mlp.down_proj) if gated else ()
     if gated and all(is_plain_linear(part) and part.bias is None for part in parts):
-        return normed_mlp(hidden_TD, norm.weight, norm.variance_epsilon, dtype, *parts)
+        return normed_mlp(hidden_TD, norm.weight, norm.variance_epsilon, dtype, parts)
     normed_TD = _norm(norm, hidden_TD, dtype)
     made_TD: Tensor
     if gated:

@@ -65,19 +65,16 @@ class _NormedLinears(torch.autograd.Function):
 
 
 class _NormedMLP(torch.autograd.Function):
-    """down(silu(gate(n)) · up(n)) of a normed input n, without biases (Shazeer 2020, 2002.05202)."""
+    """down(silu(gate(n)) · up(n)) of a normed input n, without biases (Shazeer 2020, 2002.05202).
+
+    Arguments behind the four of the norm: the weights of gate, up and down.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        input_TD: Tensor,
-        scale_D: Tensor,
-        epsilon: float,
-        dtype: torch.dtype,
-        gate_FD: Tensor,
-        up_FD: Tensor,
-        down_DF: Tensor,
+        ctx: Any, input_TD: Tensor, scale_D: Tensor, epsilon: float, dtype: torch.dtype, *weights: Tensor
     ) -> Tensor:
+        gate_FD, up_FD, down_DF = weights
         normed_TD, inverse_T1 = normed(input_TD, scale_D, epsilon)
         normed_TD = normed_TD.to(dtype)
         gate_TF, up_TF = (_product(normed_TD, weight_FD, None) for weight_FD in (gate_FD, up_FD))
@@ -120,16 +117,10 @@ def normed_linears(
 
 
 def normed_mlp(
-    input_TD: Tensor,
-    scale_D: Tensor,
-    epsilon: float,
-    dtype: torch.dtype,
-    gate: nn.Linear,
-    up: nn.Linear,
-    down: nn.Linear,
+    input_TD: Tensor, scale_D: Tensor, epsilon: float, dtype: torch.dtype, layers: Sequence[nn.Linear]
 ) -> Tensor:
-    """A gated MLP without biases behind its norm, with products in `dtype`."""
-    output_TD: Tensor = _NormedMLP.apply(input_TD, scale_D, epsilon, dtype, gate.weight, up.weight, down.weight)
+    """A gated MLP of gate, up and down, without biases, behind its norm, with products in `dtype`."""
+    output_TD: Tensor = _NormedMLP.apply(input_TD, scale_D, epsilon, dtype, *(layer.weight for layer in layers))
     return output_TD
 
 
