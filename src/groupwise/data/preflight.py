@@ -27,10 +27,7 @@ ProblemCheck = Callable[[Problem], str]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The usable problems of some files, and the rows that are unusable.
-
-    refused: why nothing should be trained on these problems; empty where something can.
-    """
+    """The usable problems of some files, and the rows that are unusable."""
 
     path: str
     rows: int

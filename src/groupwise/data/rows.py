@@ -80,10 +80,7 @@ def json_lines(stream: Iterable[bytes]) -> Iterator[Row]:
         except ValueError as error:
             yield Row(number, {}, str(error))
             continue
-        if isinstance(value, dict):
-            yield Row(number, value)
-        else:
-            yield Row(number, {}, f"expected a JSON object, found {kind_of(value)}: {shorten(text)}")
+        yield _row(number, value, text)
 
 
 def _json_list(path: Path) -> list[Row]:
@@ -97,12 +94,14 @@ def _json_list(path: Path) -> list[Row]:
         raise DataError(f"{path}: {error}{hint}") from None
     if not isinstance(values, list):
         raise DataError(f"{path}: expected a list of rows, found {kind_of(values)}")
-    return [
-        Row(number, value)
-        if isinstance(value, dict)
-        else Row(number, {}, f"expected a JSON object, found {kind_of(value)}: {shorten(json.dumps(value))}")
-        for number, value in enumerate(values, start=1)
-    ]
+    return [_row(number, value) for number, value in enumerate(values, start=1)]
+
+
+def _row(number: int, value: Any, text: str | None = None) -> Row:
+    if isinstance(value, dict):
+        return Row(number, value)
+    shown = shorten(json.dumps(value) if text is None else text)
+    return Row(number, {}, f"expected a JSON object, found {kind_of(value)}: {shown}")
 
 
 def _parquet(path: Path) -> list[Row]:

@@ -1,6 +1,5 @@
 """Where problems come from: the sources that a configuration names, opened."""
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from groupwise.data.reasoning_gym import gym_source
 from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.data.toy_code import toy_code_problem
 from groupwise.errors import DataError, listed
+from groupwise.findings import suggest_word
 from groupwise.problem import GYM_PREFIX, Problem
 
 # Any problem from (seed, split, index) alone.
@@ -52,13 +52,10 @@ def read_files(options: ProblemOptions, names: Iterable[str]) -> dict[str, Probl
     names = list(names)
     for name in names:
         if not is_generated(name) and not Path(name).suffix and not Path(name).exists():
-            near = difflib.get_close_matches(name, GENERATED, 1)
             hint = (
-                f"did you mean {near[0]}?"
-                if near
-                else f"expected {', '.join(GENERATED)}, reasoning_gym:NAME, or a file"
+                suggest_word(name, list(GENERATED)) or f"; expected {', '.join(GENERATED)}, {GYM_PREFIX}NAME, or a file"
             )
-            raise DataError(f"{name}: there is neither such a generated source nor such a file; {hint}")
+            raise DataError(f"{name}: there is neither such a generated source nor such a file{hint}")
     return {
         name: read_file(Path(name), columns.problem, columns.answer, columns.domain)
         for name in dict.fromkeys(names)

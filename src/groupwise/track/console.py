@@ -28,10 +28,6 @@ SHOWN_FAILURES = 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def _visible(control: re.Match[str]) -> str:
-    return f"\\x{ord(control[0]):02x}"
-
-
 class ConsoleTracker(Tracker):
     """A live panel on a terminal, and one line a step anywhere else."""
 
@@ -45,7 +41,8 @@ class ConsoleTracker(Tracker):
         """Print a remark, whatever characters it has."""
         # What stands in square brackets, of a prompt or of an equation, is text and no markup. What a program prints
         # may hold commands to the terminal.
-        self._console.print(_CONTROL.sub(_visible, text), highlight=False, soft_wrap=True, markup=False)
+        visible = _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text)
+        self._console.print(visible, highlight=False, soft_wrap=True, markup=False)
 
     def start(self, config: TrainConfig, context: RunContext) -> None:
         """Open the panel."""
@@ -104,21 +101,16 @@ def plan_lines(
 
 def plain_line(line: dict[str, Any], total: int, eta_seconds: float) -> str:
     """One step in one line."""
-    parts = [f"step {line['step']}/{total}"]
-    parts += [f"{label} {text}" for label, text in readings([line])]
-    return "  ".join([*parts, f"eta {clock(eta_seconds)}"])
+    parts = [f"{label} {text}" for label, text in readings([line])]
+    return "  ".join([f"step {line['step']}/{total}", *parts, f"eta {clock(eta_seconds)}"])
 
 
 def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The main measurements, each a mean over the given steps."""
 
-    def mean(key: str) -> float | None:
-        numbers = [line[key] for line in lines if isinstance(line.get(key), int | float)]
-        return sum(numbers) / len(numbers) if numbers else None
-
     def show(key: str, form: str, scale: float = 1.0) -> str:
-        value = mean(key)
-        return "–" if value is None else form.format(value * scale)
+        numbers = [line[key] for line in lines if isinstance(line.get(key), int | float)]
+        return form.format(sum(numbers) / len(numbers) * scale) if numbers else "–"
 
     return [
         ("reward", f"{show('reward/total/mean', '{:.3f}')} ±{show('reward/total/std_within_group', '{:.3f}')}"),

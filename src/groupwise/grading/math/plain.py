@@ -1,7 +1,6 @@
 """Integers and decimals compared as digits: the fast path, for numbers of any length."""
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 _MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
@@ -36,6 +35,3 @@ def plain_number(text: str) -> Plain | None:
         whole = _NOT_DIGIT.sub("", whole)
     whole, decimals = whole.lstrip("0"), decimals.rstrip("0")
     return Plain(match["sign"] == "-" and bool(whole or decimals), whole, decimals)
-
-
-cached_plain_number = lru_cache(maxsize=8192)(plain_number)

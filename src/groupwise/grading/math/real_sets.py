@@ -50,11 +50,6 @@ def real_set(node: Node, budget: Budget) -> RealSet | None:
         return None
 
 
-def set_variables(node: Node) -> frozenset[str]:
-    """The variables of inequalities and memberships."""
-    return variables(node)
-
-
 def _set(node: Node, budget: Budget) -> RealSet:
     budget.spend(10)
     if isinstance(node, Const) and node.name in ("reals", "empty"):
