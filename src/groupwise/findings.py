@@ -54,8 +54,8 @@ def shown(value: Any) -> str:
     """A value as it is written in a configuration."""
     if isinstance(value, BaseModel):
         return shown(value.model_dump())
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {shown(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):

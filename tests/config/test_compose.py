@@ -20,8 +20,8 @@ from groupwise.config.compose import (
 )
 from groupwise.config.data import PromptExample, PromptOptions
 from groupwise.config.describe import describe_options
+from groupwise.config.hints import suggest_keys
 from groupwise.config.step import RunOptions
-from groupwise.config.suggest import suggest_keys
 from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError
 from groupwise.objective.advantages.group import Group

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from groupwise.config.compose import compose_to_explain
-from groupwise.config.renamed import renamed_keys
+from groupwise.config.hints import renamed_keys
 from groupwise.errors import UsageError
 
 RENAMED = renamed_keys()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks.conditions import conditions, trap
+from groupwise.config.checks.rewards import conditions, trap
 from groupwise.config.checks.table import tables_of
 from groupwise.grading.reward_options import RewardOptions, component_names
 from groupwise.grading.totals import combine, rewarded, weighted_rewards, weights

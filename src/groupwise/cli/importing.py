@@ -1,5 +1,6 @@
 """`groupwise import trl` and `groupwise import verl`."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -25,7 +26,7 @@ def import_trl(
 
     imported = write.import_trl(file, processes, problems)
     if as_json:
-        print_json(write.as_data(imported))
+        print_json(asdict(imported))
     else:
         typer.echo(write.as_yaml(imported, f"From TRL: {file}"), nl=False)
 
@@ -41,6 +42,6 @@ def import_verl(
 
     imported = write.import_verl(file, problems)
     if as_json:
-        print_json(write.as_data(imported))
+        print_json(asdict(imported))
     else:
         typer.echo(write.as_yaml(imported, f"From verl: {file}"), nl=False)

@@ -16,12 +16,11 @@ from pydantic_core import ErrorDetails
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.describe import all_keys
+from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.merge import merged
 from groupwise.config.messages import dotted, explain
-from groupwise.config.renamed import renamed
 from groupwise.config.schema import Path as KeyPath
 from groupwise.config.schema import as_named_sections, as_section, as_techniques, forms, locate
-from groupwise.config.suggest import suggest_for
 from groupwise.config.yaml_document import Document, YamlError, quoted_text, read_document, read_value, write_yaml
 from groupwise.errors import UsageError
 from groupwise.findings import suggest_word

@@ -8,9 +8,8 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from groupwise.config.describe import annotation_text, type_text
-from groupwise.config.renamed import renamed
+from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.schema import Path, Place, as_techniques, locate, options_of
-from groupwise.config.suggest import suggest_for
 from groupwise.findings import suggest_word
 
 

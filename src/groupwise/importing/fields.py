@@ -85,11 +85,6 @@ def _field(key: str, row: dict[str, Any]) -> Field:
     return Field(key, kind, default, row.pop(kind), row.pop("how", ""), accepts, **row)
 
 
-def shown(value: Any) -> str:
-    """A value as it stands in YAML."""
-    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
-
-
 def _types_of(default: Any) -> tuple[type, ...]:
     if default is None or isinstance(default, (list, dict)):
         return ()

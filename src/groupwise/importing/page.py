@@ -4,7 +4,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from groupwise.importing.fields import Field, Tool, fields_of, losses_of, shown
+from groupwise.findings import shown
+from groupwise.importing.fields import Field, Tool, fields_of, losses_of
 
 
 def page() -> str:

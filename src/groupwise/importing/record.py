@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -13,11 +13,12 @@ from groupwise.config.checks import contradictions
 from groupwise.config.messages import explain
 from groupwise.config.schema import Path
 from groupwise.errors import DataError
-from groupwise.findings import suggest_word
-from groupwise.importing.fields import Field, shown
+from groupwise.findings import shown, suggest_word
+from groupwise.importing.fields import Field
 
 
-class Remark(NamedTuple):
+@dataclass(frozen=True)
+class Remark:
     """Something to know about one key of the other trainer."""
 
     key: str

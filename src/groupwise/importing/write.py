@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any
 
 from groupwise.config.yaml_document import write_yaml
 from groupwise.importing import source, trl, verl
@@ -33,16 +32,6 @@ def as_yaml(imported: Imported, title: str) -> str:
         written = [wrapped for line in lines for wrapped in textwrap.wrap(f"- {line}", _WIDTH, subsequent_indent="  ")]
         comments += ["", heading, *written] if written else []
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + write_yaml(imported.config)
-
-
-def as_data(imported: Imported) -> dict[str, Any]:
-    """The same for JSON."""
-    return {
-        "config": imported.config,
-        "no_counterpart": [remark._asdict() for remark in imported.no_counterpart],
-        "differs": [remark._asdict() for remark in imported.differs],
-        "notes": imported.notes,
-    }
 
 
 def _lines(remarks: list[Remark]) -> Iterator[str]:

@@ -1,13 +1,17 @@
-"""Did you mean …? The known keys and words that are closest to an unknown one."""
+"""What may have been meant: the known keys closest to an unknown one, and how keys of 0.1.0 are written now."""
 
 import difflib
+import functools
 import itertools
 from collections.abc import Sequence
+from importlib.resources import files
 
 from pydantic import BaseModel
 
-from groupwise.config.describe import all_keys
-from groupwise.config.schema import as_named_sections, locate
+from groupwise.config.describe import NAME, all_keys
+from groupwise.config.schema import Place, as_named_sections, locate
+from groupwise.config.yaml_document import read_document
+from groupwise.findings import shown
 
 
 def suggest_for(model_class: type[BaseModel], path: Sequence[str]) -> list[str]:
@@ -51,3 +55,25 @@ def _shared_sections(one: str, other: str) -> int:
     """How many sections two keys have in common from the left."""
     pairs = zip(one.split(".")[:-1], other.split(".")[:-1], strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+@functools.cache
+def renamed_keys() -> dict[str, str]:
+    """Keys of 0.1.0, some with a value, as they are written since 0.2.0: the table renamed.yaml next to this file."""
+    text = files("groupwise.config").joinpath("renamed.yaml").read_text(encoding="utf-8")
+    return read_document(text, "renamed.yaml").tree
+
+
+def renamed(place: Place, value: object) -> str:
+    """How an old key, or an old value of a key, is written now; empty for what never was one.
+
+    `rewards` is also that of a domain.
+    """
+    parts, prefix, name = [str(part) for part in place.path], "", ""
+    if parts[0] == "domains" and len(parts) > 2:
+        prefix, parts = f"domains.{parts[1]}.", parts[2:]
+    if parts[:2] == ["rewards", "functions"] and len(parts) == 4:
+        name, parts[2] = parts[2], NAME
+    key = ".".join(parts)
+    new = renamed_keys().get(f"{key}={shown(value)}") or (renamed_keys().get(key, "") if place.info is None else "")
+    return new.replace(NAME, name) if " " in new else prefix + new.replace(NAME, name) if new else ""
