@@ -28,4 +28,4 @@ def option(imported: Imported, key: str) -> Any:
 
 def said(imported: Imported, key: str) -> str:
     """Everything that is said about a key."""
-    return " | ".join(text for name, text in imported.no_counterpart + imported.differs if name == key)
+    return " | ".join(remark.text for remark in imported.no_counterpart + imported.differs if remark.key == key)

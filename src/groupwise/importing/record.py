@@ -1,6 +1,5 @@
 """The outcome of a translation, and the draft that the translations fill in."""
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +9,11 @@ from pydantic import ValidationError
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
+from groupwise.config.hints import suggest_keys
 from groupwise.config.messages import explain
 from groupwise.config.schema import Path
 from groupwise.errors import DataError
-from groupwise.findings import shown, suggest_word
+from groupwise.findings import shown
 from groupwise.importing.fields import Field
 
 
@@ -133,7 +133,8 @@ class Draft:
                 self.absent(key)
         for key in self.source.values:
             if self._row(key) is None:
-                hint = suggest_word(key, list(self._fields)) or _last_part_hint(key, list(self._fields))
+                close = suggest_keys(key, list(self._fields))
+                hint = f"; did you mean {' or '.join(close)}?" if close else ""
                 self.absent(key, f"not recognised as an option of {self.tool}{hint}")
         for key, text in self.source.unresolved.items():
             if key in self._fields and self._fields[key].kind != "idle":
@@ -218,11 +219,3 @@ def _words_of(types: tuple[type, ...]) -> str:
 def _fits(value: Any, types: tuple[type, ...]) -> bool:
     # A bool is an int to Python, and never one in a configuration.
     return type(value) in types and not (isinstance(value, float) and not math.isfinite(value))
-
-
-def _last_part_hint(key: str, known: Sequence[str]) -> str:
-    """`; did you mean …?` by the last part of a dotted key: users forget the section rather than the name."""
-    leaf = key.rpartition(".")[2]
-    by_leaf = {name.rpartition(".")[2]: name for name in known}
-    close = difflib.get_close_matches(leaf, list(by_leaf), n=1, cutoff=0.8)
-    return f"; did you mean {by_leaf[close[0]]}?" if close else ""
