@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-all test-quick lint types format seeds model
+.PHONY: demo test test-all test-exhaustive test-quick lint types format seeds model
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
@@ -16,11 +16,14 @@ test: $(VENV)/.installed-dev
 	$(TEST) -m "not slow and not gpu"
 	$(TEST) -m "slow and not gpu and not exhaustive"
 
-test-all: $(VENV)/.installed-dev
-	$(TEST) -m "not gpu"
-
 test-quick: $(VENV)/.installed-dev
 	$(TEST) -m "not slow and not gpu"
+
+# The rest: the same again for every data set, every fall-back and every sandbox.
+test-exhaustive: $(VENV)/.installed-dev
+	$(TEST) -m "exhaustive and not gpu"
+
+test-all: test test-exhaustive
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -10,11 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import settings
 
 from groupwise.errors import DataError
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
+
+# A loaded machine makes any example slow: what may take how long is asserted where it matters.
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
 
 
 @pytest.fixture(autouse=True)

@@ -178,12 +178,16 @@ COLUMNS = [
 def test_every_row_is_a_problem_or_a_fault(rows: list[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_text(json.dumps(rows))
+    file, refusal = None, ""
     try:
         file = read_file(path)
-    except DataError:
-        return
-    assert len(file.problems) + len(file.unusable) == file.rows == len(rows)
-    assert fingerprint(file.problems) == file.fingerprint
+    except DataError as error:
+        refusal = str(error)
+    if file is None:
+        assert str(path) in refusal
+    else:
+        assert len(file.problems) + len(file.unusable) == file.rows == len(rows)
+        assert fingerprint(file.problems) == file.fingerprint
 
 
 # Who is refused

@@ -33,8 +33,8 @@ from groupwise.rollout.options import EngineMemory
 from groupwise.train import loop, setup
 from groupwise.train import run as main
 from tests.support.commands import SMALL
+from tests.support.runs import Quiet, assert_same_run, interrupt_at, resume, train
 from tests.support.tiny import build, policy_of
-from tests.train.test_run import Quiet, assert_same_run, interrupt_at, resume, train
 
 ALONE = Ranks()
 SIZES: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "vocab_size": 500}

@@ -20,16 +20,12 @@ import torch
 
 from groupwise.data.reasoning_gym import gym_source
 from groupwise.grading import grader_pool
-from groupwise.grading.code.code_grader import grade_code
-from groupwise.grading.components.correctness import CodeOptions
 from groupwise.grading.graded_group import GradingError
-from groupwise.grading.records import Response, Verdict
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS
-from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.problem import CodeTests
 from tests.support.commands import SMALL, environment, groupwise
-from tests.train.test_run import Quiet, assert_same_run, interrupt_at, metrics, resume, train
+from tests.support.programs import passed, writes_programs
+from tests.support.runs import Quiet, assert_same_run, interrupt_at, metrics, resume, train
 
 OPTIONS = [
     *SMALL,
@@ -332,25 +328,6 @@ def test_a_measurement_that_nothing_could_judge_is_missing(tmp_path: Path) -> No
 # Domains
 
 
-def passed(text: str) -> int:
-    """How many of the six tests the program passes that stands for a completion."""
-    return len(text) % 7
-
-
-def writes_programs(seconds: float = 0.0) -> Callable[[Response, CodeTests, Sandbox, CodeOptions], Verdict]:
-    """The grader of programs for a model that knows only sums: each completion stands for a program.
-
-    seconds: that every call of it takes.
-    """
-
-    def judge(response: Response, tests: CodeTests, sandbox: Sandbox, options: CodeOptions) -> Verdict:
-        known = {call.args: call.expected for call in tests.calls[: passed(response.text)]}
-        program = f"import time\ndef {tests.entry_point}(*n):\n    time.sleep({seconds})\n    return {known!r}.get(n)"
-        return grade_code(Response((), f"```python\n{program}\n```"), tests, sandbox, options)
-
-    return judge
-
-
 @pytest.fixture(scope="module")
 def programs() -> Iterator[None]:
     """See `writes_programs`."""
@@ -621,7 +598,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from groupwise import cli
 from groupwise.grading import grader_pool
-from tests.train.test_run_with_rewards import writes_programs
+from tests.support.programs import writes_programs
 grader_pool.grade_program = writes_programs(0.05)
 cli.main()
 """

@@ -5,6 +5,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.view import inside, minimal_view
@@ -29,7 +31,7 @@ def test_paths_are_inside_only_by_whole_names() -> None:
 
 def test_a_program_sees_nothing_else(sandbox: Sandbox) -> None:
     if sandbox.name == "sandlock":
-        return
+        pytest.skip("sandlock keeps the system's own tree, and denies what a program may not see")
     program = """
 import os, sys
 def names(path):

@@ -134,9 +134,11 @@ def test_depth_is_bounded_on_both_sides() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     try:
-        decode(data)
-    except ValueError:
-        return
+        value = decode(data)
+    except ValueError as error:
+        assert str(error)
+    else:
+        assert repr(decode(encode(value))) == repr(value)
 
 
 @settings(max_examples=60, deadline=None)
@@ -145,9 +147,11 @@ def test_damaged_bytes_are_refused_or_read(value: Any, where: int, byte: int, en
     encoded = bytearray(encode(value))
     encoded[where % len(encoded)] = byte
     try:
-        decode(bytes(encoded[: end % (len(encoded) + 1)]))
-    except ValueError:
-        return
+        damaged = decode(bytes(encoded[: end % (len(encoded) + 1)]))
+    except ValueError as error:
+        assert str(error)
+    else:
+        assert repr(decode(encode(damaged))) == repr(damaged)
 
 
 @pytest.mark.parametrize(
