@@ -118,15 +118,14 @@ def test_without_a_sandbox_the_suite_says_so() -> None:
 
 
 def test_a_sandbox_that_leaks_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupwise.grading.sandbox.bare.Bare.unsafe", False)
+    monkeypatch.setattr("groupwise.grading.sandbox.backend.Bare.unsafe", False)
     with pytest.raises(DataError, match=r"none: a trial program .*connects to this machine"):
         open_sandbox(SandboxOptions(backend="none"))
 
 
 def test_where_nothing_works_every_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupwise.grading.sandbox.bubblewrap.find_spec", lambda _: None)
-    monkeypatch.setattr("groupwise.grading.sandbox.bubblewrap.shutil.which", lambda _: None)
-    monkeypatch.setattr("groupwise.grading.sandbox.nsjail.find_spec", lambda _: None)
+    monkeypatch.setattr("groupwise.grading.sandbox.backend.find_spec", lambda _: None)
+    monkeypatch.setattr("groupwise.grading.sandbox.backend.shutil.which", lambda _: None)
     monkeypatch.setattr("groupwise.grading.sandbox.sandlock.find_spec", lambda _: None)
     with pytest.raises(DataError) as caught:
         open_sandbox(SandboxOptions())

@@ -1,5 +1,6 @@
 """`groupwise sandbox check`: the suite on this machine, as a table or as JSON."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,7 @@ def as_data(suite: SuiteResult) -> dict[str, Any]:
         "controls": len(controls),
         "controls_passed": sum(result.contained for result in controls),
         "honest_ms": suite.honest_ms,
-        "results": [
-            {
-                "name": result.name,
-                "want": result.want,
-                "rewarded": result.rewarded,
-                "contained": result.contained,
-                "seconds": result.seconds,
-                "reason": result.reason,
-            }
-            for result in suite.results
-        ],
+        "results": [asdict(result) for result in suite.results],
     }
 
 

@@ -1,10 +1,9 @@
 """Attacks on a sandbox, and honest programs that it must let be: what holds on this machine, measured."""
 
 import json
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from groupwise.grading.sandbox.broker import ipc
 from groupwise.grading.sandbox.runs import Call, Limits, Outcome
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.grading.sandbox.scene import Scene
+from groupwise.grading.workers.kill import belonging_to, living_processes
 
 ATTACKS = Path(__file__).parent / "attacks.jsonl"
 LIMITS = Limits(
@@ -160,34 +160,21 @@ def describe(outcome: Outcome) -> str:
     return ", ".join([text, *(f"printed {word}" for word in printed[:1]), *(line[:80] for line in last)])
 
 
-def survivors(sandbox: Sandbox) -> list[int]:
+def survivors(sandbox: Sandbox) -> set[int]:
     """Processes of the sandbox that are still there, a moment after they should have gone."""
     deadline = time.monotonic() + 1.0
     while True:
-        left = list(sandboxed(sandbox))
+        left = sandboxed(sandbox)
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.01)
 
 
-def sandboxed(sandbox: Sandbox) -> Iterator[int]:
+def sandboxed(sandbox: Sandbox) -> set[int]:
     """Processes below the broker, and those of the users that it gives to programs."""
-    parents = {}
     users = set(sandbox.broker.uids or [])
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = (int(fields[1]), entry.stat().st_uid, fields[0])
-        except (OSError, ValueError):
-            continue
-    for pid, (_, uid, state) in parents.items():
-        above = pid
-        while above in parents and above != sandbox.broker.pid:
-            above = parents[above][0]
-        if state != "Z" and pid != sandbox.broker.pid and (uid in users or above == sandbox.broker.pid):
-            yield pid
+    of_users = {process.pid for process in living_processes() if process.user in users}
+    return belonging_to(sandbox.broker.pid) | of_users
 
 
 def median_ms(sandbox: Sandbox) -> float:

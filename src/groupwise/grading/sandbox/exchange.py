@@ -3,31 +3,23 @@
 import os
 import selectors
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 
 from groupwise.grading.sandbox.launch import START_SECONDS, Process
+from groupwise.grading.sandbox.runs import Ending, Limits, Outcome
+
+KILLED_BY_LIMIT = {9: "killed, as for too much CPU time or memory", 24: "CPU time", 25: "a file beyond disk_mb"}
+STOPPED: dict[Ending, str] = {"timeout": "stopped at the wall clock", "output_limit": "wrote too much"}
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What came out of a program, and how it ended. started: standard error began with the sign of a start."""
+def exchange(process: Process, stdin: bytes, ready: bytes, limits: Limits, exit_offset: int) -> Outcome:
+    """Write the input, read the output within the limits, wait for the end. The clock runs from the ready sign.
 
-    status: str
-    stdout: bytes
-    stderr: bytes
-    wall_seconds: float
-    report: Mapping[str, Any]
-    started: bool
-
-
-def exchange(process: Process, stdin: bytes, ready: bytes, wall_seconds: float | None, output_bytes: int) -> Exchange:
-    """Write the input, read the output within the limits, wait for the end. The clock runs from the ready sign."""
-    talk = Talk(process, stdin, ready, output_bytes)
+    The outcome is that of the program and not of its launcher; exit_offset: see Backend.
+    """
+    talk = Talk(process, stdin, ready, limits.output_kb << 10)
     launched = began = time.monotonic()
-    status = "exited"
+    status: Ending = "exited"
     with selectors.DefaultSelector() as selector:
         for fd, events in ((process.stdin, selectors.EVENT_WRITE), (process.stdout, 1), (process.stderr, 1)):
             os.set_blocking(fd, False)
@@ -36,11 +28,11 @@ def exchange(process: Process, stdin: bytes, ready: bytes, wall_seconds: float |
         while process.report is None:
             if not talk.ready_at:
                 left = launched + START_SECONDS - time.monotonic()
-            elif wall_seconds is None:
+            elif limits.wall_seconds is None:
                 left = None
             else:
                 began = talk.ready_at
-                left = began + wall_seconds - time.monotonic()
+                left = began + limits.wall_seconds - time.monotonic()
             if status == "exited" and left is not None and left <= 0:
                 status = "timeout"
                 process.kill()
@@ -53,7 +45,27 @@ def exchange(process: Process, stdin: bytes, ready: bytes, wall_seconds: float |
     ended = time.monotonic()
     if status == "exited" and talk.overflowed:
         status = "output_limit"
-    return Exchange(status, bytes(talk.out), talk.error_tail(), ended - began, process.report, bool(talk.ready_at))
+    code, number = process.report["exit_code"], process.report["signal"]
+    if code is not None and exit_offset and exit_offset < code <= exit_offset + 64:
+        number = code - exit_offset
+        code = None
+    stderr, detail = bytes(talk.err[-talk.output_bytes :]), STOPPED.get(status, "")
+    if not talk.ready_at:
+        status, detail = "failed", "the sandbox did not start: " + stderr[-500:].decode("utf-8", "replace").strip()
+    elif status == "exited" and number is not None:
+        status, detail = "killed", KILLED_BY_LIMIT.get(number, f"signal {number}")
+    elif status == "exited" and code is None:
+        status, detail = "failed", "what watches over the program was killed"
+    return Outcome(
+        status=status,
+        exit_code=code if status == "exited" else None,
+        signal=number if status == "killed" else None,
+        stdout=bytes(talk.out),
+        stderr=stderr,
+        wall_seconds=ended - began,
+        cpu_seconds=process.report["cpu_seconds"],
+        detail=detail,
+    )
 
 
 class Talk:
@@ -113,7 +125,3 @@ class Talk:
             with suppress(BlockingIOError):
                 while not self.overflowed and self.read(fd):
                     continue
-
-    def error_tail(self) -> bytes:
-        """The last part of standard error."""
-        return bytes(self.err[-self.output_bytes :])

@@ -39,8 +39,6 @@ def result_of(letter: bytes, payload: bytes) -> CallResult | None:
             return CallResult(status="returned", value=wire_values.decode(payload))
         except (ValueError, RecursionError, MemoryError):
             return None
-    if letter == b"g":
-        return CallResult(status="foreign", detail=payload.decode("utf-8", "replace"))
-    if letter == b"x":
-        return CallResult(status="raised", detail=payload.decode("utf-8", "replace"))
-    return None
+    if letter not in (b"g", b"x"):
+        return None
+    return CallResult("foreign" if letter == b"g" else "raised", detail=payload.decode("utf-8", "replace"))

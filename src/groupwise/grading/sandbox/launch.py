@@ -4,6 +4,7 @@ import json
 import os
 import queue
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -28,38 +29,29 @@ main(int(sys.argv[2]))
 PACKAGE = Path(__file__).parents[2]
 SLOTS = 256
 START_SECONDS = 60.0
+END_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """What the broker starts: a launcher with the program behind it.
+class Launch:
+    """A program behind its launcher; the environment inside is part of argv where the launcher can set it there.
 
-    memory_bytes and processes: for the control groups of the run. extra: the content of descriptor 3, if any. folder:
-    of the host that is given to the user of the program. expose: paths of the host that this user has to reach. cover:
-    folders of the host over which the run gets its own empty file systems, with their bytes; it does not start where
-    that fails.
+    extra: the content of descriptor 3, if any. cover: folders of the host over which the run gets empty file systems,
+    with their bytes; only where we may mount, and it does not start where that fails.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    memory_bytes: int
-    processes: int
     extra: bytes = b""
-    folder: str = ""
-    expose: Sequence[str] = ()
     cover: Mapping[str, int] = field(default_factory=dict)
 
 
 class Process:
     """A started program. `kill` and `close` may be called from any thread."""
 
-    def __init__(
-        self, control: socket.socket, stdin: int, stdout: int, stderr: int, release: Callable[[], None]
-    ) -> None:
+    def __init__(self, control: socket.socket, pipes: Sequence[int], release: Callable[[], None]) -> None:
         self.control = control
-        self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
+        self.stdin, self.stdout, self.stderr = pipes
         self.report: dict[str, Any] | None = None
         self._release = release
         self._lock = threading.Lock()
@@ -87,6 +79,15 @@ class Process:
                     lost = {"exit_code": None, "signal": None, "cpu_seconds": 0.0, "left": 0}
                     self.report = json.loads(message) if message else lost
         return self.report
+
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self.wait(0.001) is None
+
+    def ending(self) -> str:
+        """How it ended, see `describe_ending`."""
+        report = self.wait(END_SECONDS) or {}
+        return describe_ending(report.get("exit_code"), report.get("signal"))
 
     def close_stdin(self) -> None:
         """End of input."""
@@ -161,10 +162,19 @@ class Broker:
         self.cgroups: list[str] = prepared["cgroups"]
         self.mounts: bool = prepared["mounts"]
 
-    def start(self, command: Command, released: Callable[[Process], None]) -> Process:
+    def start(
+        self,
+        launch: Launch,
+        memory_bytes: int,
+        processes: int,
+        folder: str,
+        expose: Sequence[str],
+        released: Callable[[Process], None],
+    ) -> Process:
         """Start a program with pipes at its standard input, output and error, as its own user where we may.
 
-        released: called when the process is closed.
+        memory_bytes and processes: for the control groups of the run. folder: of the host that is given to the user of
+        the program. expose: paths of the host that this user has to reach. released: called when the process is closed.
         """
         slot = self._slots.get()
         parent_ends: list[int] = []
@@ -175,17 +185,17 @@ class Broker:
                 read, write = os.pipe()
                 parent_ends.append(read if parent_reads else write)
                 child_ends.append(write if parent_reads else read)
-            if command.extra:
-                child_ends.append(memory_file(command.extra))
+            if launch.extra:
+                child_ends.append(memory_file(launch.extra))
             message = {
-                "argv": list(command.argv),
-                "env": dict(command.env),
+                "argv": list(launch.argv),
+                "env": dict(launch.env),
                 "uid": self.uids[slot] if self.uids else None,
-                "memory_bytes": command.memory_bytes,
-                "processes": command.processes,
-                "folder": command.folder,
-                "expose": list(command.expose) if self.uids and self.mounts else [],
-                "cover": dict(command.cover) if self.mounts else {},
+                "memory_bytes": memory_bytes,
+                "processes": processes,
+                "folder": folder,
+                "expose": list(expose) if self.uids and self.mounts else [],
+                "cover": dict(launch.cover) if self.mounts else {},
             }
             with self._lock:
                 socket.send_fds(self._socket, [json.dumps(message).encode()], [theirs.fileno(), *child_ends])
@@ -204,8 +214,7 @@ class Broker:
             self._slots.put(slot)
             released(process)
 
-        stdin, stdout, stderr = parent_ends
-        process = Process(ours, stdin, stdout, stderr, release)
+        process = Process(ours, parent_ends, release)
         return process
 
     def close(self) -> None:
@@ -217,6 +226,18 @@ class Broker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+
+
+def describe_ending(exit_code: int | None, number: int | None) -> str:
+    """An exit code or the number of a signal, in words."""
+    if number is None:
+        return "the process was lost" if exit_code is None else f"the process ended with exit status {exit_code}"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    hint = " (if nobody sent it, memory ran out)" if name == "SIGKILL" else ""
+    return f"the process was ended by {name}{hint}"
 
 
 def memory_file(content: bytes) -> int:

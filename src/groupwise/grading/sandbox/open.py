@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from groupwise.errors import DataError
-from groupwise.grading.sandbox.backend import Backend, UnavailableError
-from groupwise.grading.sandbox.bare import Bare
+from groupwise.grading.sandbox.backend import Backend, Bare, UnavailableError
 from groupwise.grading.sandbox.bubblewrap import Bubblewrap
 from groupwise.grading.sandbox.nsjail import Nsjail
 from groupwise.grading.sandbox.probe import probe
@@ -56,11 +55,9 @@ def open_made(backend: Backend, options: SandboxOptions) -> Sandbox:
     """A sandbox with this backend, tried."""
     sandbox = Sandbox(backend, options)
     try:
-        leak = probe(sandbox)
+        if leak := probe(sandbox):
+            raise UnavailableError(leak)
     except BaseException:
         sandbox.close()
         raise
-    if leak:
-        sandbox.close()
-        raise UnavailableError(leak)
     return sandbox

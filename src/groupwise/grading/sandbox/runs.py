@@ -58,14 +58,7 @@ class Limits:
     @classmethod
     def of(cls, options: SandboxOptions) -> "Limits":
         """The limits that the options name."""
-        return cls(
-            wall_seconds=options.wall_seconds,
-            cpu_seconds=options.cpu_seconds,
-            memory_mb=options.memory_mb,
-            processes=options.processes,
-            output_kb=options.output_kb,
-            disk_mb=options.disk_mb,
-        )
+        return cls(**options.model_dump(exclude={"backend", "parallel"}))
 
 
 @dataclass(frozen=True, slots=True)

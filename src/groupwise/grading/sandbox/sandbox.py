@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,17 +17,16 @@ from groupwise.closing import Closing
 from groupwise.grading.sandbox import wire_values
 from groupwise.grading.sandbox.backend import Backend
 from groupwise.grading.sandbox.broker.expose import blocked
-from groupwise.grading.sandbox.exchange import Exchange, exchange
+from groupwise.grading.sandbox.exchange import exchange
 from groupwise.grading.sandbox.frames import results_of
-from groupwise.grading.sandbox.launch import START_SECONDS, Broker, Command, Process
-from groupwise.grading.sandbox.runs import Call, CallRun, Ending, Limits, Outcome, SandboxOptions
+from groupwise.grading.sandbox.launch import START_SECONDS, Broker, Process
+from groupwise.grading.sandbox.runs import Call, CallRun, Limits, Outcome, SandboxOptions
 from groupwise.grading.sandbox.view import SYSTEM, View, minimal_view
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp"
 # Those of the launcher, in the count of the control group.
 LAUNCHER_PROCESSES = 4
-KILLED_BY_LIMIT = {9: "killed, as for too much CPU time or memory", 24: "CPU time", 25: "a file beyond disk_mb"}
 T = TypeVar("T")
 
 
@@ -131,10 +131,9 @@ class Sandbox(Closing):
     def _run(self, text: str, arguments: Sequence[str], stdin: bytes, limits: Limits) -> Outcome:
         process, ready = self._start(text, arguments, limits, self.view, {})
         try:
-            talk = exchange(process, stdin, ready, limits.wall_seconds, limits.output_kb << 10)
+            return exchange(process, stdin, ready, limits, self.backend.exit_offset)
         finally:
             process.close()
-        return outcome_of(talk, self.backend.exit_offset)
 
     def _start(
         self, text: str, arguments: Sequence[str], limits: Limits, view: View, env: Mapping[str, str]
@@ -152,17 +151,12 @@ class Sandbox(Closing):
         launch = self.backend.launch(view, [*command, *arguments], limits, folder, env)
         own = {folder: limits.disk_mb << 20} if self.backend.host_folder else {}
         process = self.broker.start(
-            Command(
-                argv=launch.argv,
-                env=launch.env,
-                memory_bytes=limits.memory_mb << 20,
-                processes=limits.processes + LAUNCHER_PROCESSES,
-                extra=launch.extra,
-                folder=host_folder,
-                expose=self._exposed(view),
-                cover={**launch.cover, **own},
-            ),
-            lambda process: self._forget(process, host_folder),
+            replace(launch, cover={**launch.cover, **own}),
+            memory_bytes=limits.memory_mb << 20,
+            processes=limits.processes + LAUNCHER_PROCESSES,
+            folder=host_folder,
+            expose=self._exposed(view),
+            released=lambda process: self._forget(process, host_folder),
         )
         with self._lock:
             self._running.add(process)
@@ -173,7 +167,7 @@ class Sandbox(Closing):
         return process, ready.encode() + b"\n"
 
     def _exposed(self, view: View) -> list[str]:
-        paths = [*view.folders, *view.files, *self.backend.exposed()]
+        paths = [*view.folders, *view.files, *self.backend.reached]
         return [path for path in paths if not path.startswith(("/usr/", "/etc/")) and path not in SYSTEM]
 
     def _forget(self, process: Process, folder: str) -> None:
@@ -192,35 +186,3 @@ def script(*names: str) -> str:
 def cpu(seconds: float | None) -> int:
     """Whole seconds, as the kernel counts; 0 for no limit."""
     return 0 if seconds is None else math.ceil(seconds)
-
-
-def outcome_of(talk: Exchange, exit_offset: int) -> Outcome:
-    """Say how a run ended, in terms of the program and not of its launcher."""
-    code: int | None = talk.report["exit_code"]
-    number: int | None = talk.report["signal"]
-    if code is not None and exit_offset and exit_offset < code <= exit_offset + 64:
-        number = code - exit_offset
-        code = None
-    status: Ending
-    detail = ""
-    if not talk.started:
-        status = "failed"
-        detail = "the sandbox did not start: " + talk.stderr[-500:].decode("utf-8", "replace").strip()
-    elif talk.status == "timeout":
-        status, detail = "timeout", "stopped at the wall clock"
-    elif talk.status == "output_limit":
-        status, detail = "output_limit", "wrote too much"
-    elif number is not None:
-        status, detail = "killed", KILLED_BY_LIMIT.get(number, f"signal {number}")
-    else:
-        status, detail = ("exited", "") if code is not None else ("failed", "what watches over the program was killed")
-    return Outcome(
-        status=status,
-        exit_code=code if status == "exited" else None,
-        signal=number if status == "killed" else None,
-        stdout=talk.stdout,
-        stderr=talk.stderr,
-        wall_seconds=talk.wall_seconds,
-        cpu_seconds=talk.report["cpu_seconds"],
-        detail=detail,
-    )

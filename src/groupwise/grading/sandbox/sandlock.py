@@ -11,9 +11,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from groupwise.grading.sandbox.backend import Launch, UnavailableError, environment
+from groupwise.grading.sandbox.backend import Backend, UnavailableError, environment
 from groupwise.grading.sandbox.bubblewrap import SHARED_MEMORY_MB
-from groupwise.grading.sandbox.launch import interpreter
+from groupwise.grading.sandbox.launch import Launch, interpreter
 from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.view import View
 
@@ -21,30 +21,24 @@ INSTALL = "install it with `pip install sandlock`; it needs Linux 6.7 or later"
 LAUNCHER = Path(__file__).parent / "inside" / "sandlock_launcher.py"
 
 
-class Sandlock:
+class Sandlock(Backend):
     """The package sandlock."""
 
     name = "sandlock"
-    unsafe = False
     host_folder = True
-    exit_offset = 128
     shares_users = True
-    covers = False
 
     def __init__(self) -> None:
         spec = find_spec("sandlock")
         if spec is None or spec.origin is None:
             raise UnavailableError(f"there is no package `sandlock`; {INSTALL}")
         self.packages = str(Path(spec.origin).resolve().parent.parent)
+        self.reached = [str(Path(self.packages) / "sandlock")]
         self.launcher = LAUNCHER.read_text()
 
     def version(self) -> str:
         """Of the package."""
         return f"sandlock {version('sandlock')} on Linux {platform.release()}"
-
-    def exposed(self) -> Sequence[str]:
-        """The package."""
-        return [str(Path(self.packages) / "sandlock")]
 
     def launch(self, view: View, command: Sequence[str], limits: Limits, folder: str, env: Mapping[str, str]) -> Launch:
         """Reads the view, writes the folder, connects to nothing."""

@@ -9,7 +9,8 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+
+from groupwise.closing import Closing
 
 SECRET = "42"
 PORT = 48123
@@ -20,12 +21,12 @@ LEFT_BEHIND = ("/tmp/groupwise-left-behind", "/dev/shm/groupwise-left-behind")
 SLEEPER = "import time\ntime.sleep(100000)"
 
 
-class Scene:
+class Scene(Closing):
     """A folder with a file `secret`, a file `victim` with the id of a live process, and a socket; listeners on loopback
     port 48123 (another one where that is taken) and on an abstract socket, which all say 42; FAKE_TOKEN=42 in our own
     environment."""
 
-    def __enter__(self) -> "Scene":
+    def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="groupwise-scene-"))
         os.chmod(self.folder, 0o755)
         (self.folder / "secret").write_text(SECRET)
@@ -39,11 +40,9 @@ class Scene:
         for one in self.listeners:
             threading.Thread(target=self.answer, args=(one,), daemon=True).start()
         self.renew()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Take all of it down."""
         for one in self.listeners:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

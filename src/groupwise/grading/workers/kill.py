@@ -10,10 +10,13 @@ from typing import NamedTuple
 _ROUNDS = 20
 
 
-class _Process(NamedTuple):
+class Process(NamedTuple):
+    """A living process: its number, its parent's, its session's and its user's."""
+
     pid: int
     parent: int
     session: int
+    user: int
 
 
 def kill_tree(leader: int) -> None:
@@ -25,7 +28,7 @@ def kill_tree(leader: int) -> None:
         os.kill(leader, signal.SIGSTOP)
     if sys.platform.startswith("linux"):
         for _ in range(_ROUNDS):
-            others = _belonging_to(leader)
+            others = belonging_to(leader)
             for pid in others:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -35,9 +38,9 @@ def kill_tree(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _belonging_to(leader: int) -> set[int]:
+def belonging_to(leader: int) -> set[int]:
     """Living processes of the leader's session and all its descendants, without itself."""
-    processes = _processes()
+    processes = living_processes()
     children: dict[int, list[int]] = {}
     for process in processes:
         children.setdefault(process.parent, []).append(process.pid)
@@ -51,17 +54,19 @@ def _belonging_to(leader: int) -> set[int]:
     return found - {leader}
 
 
-def _processes() -> list[_Process]:
+def living_processes() -> list[Process]:
+    """Those of this machine that have not ended."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
+            user = os.stat(f"/proc/{entry}").st_uid
             stat = Path("/proc", entry, "stat").read_text()
         except OSError:
             continue
         # The name in parentheses may hold anything, also parentheses.
         state, parent, _, session = stat[stat.rindex(")") + 2 :].split()[:4]
         if state not in "ZX":
-            found.append(_Process(int(entry), int(parent), int(session)))
+            found.append(Process(int(entry), int(parent), int(session), user))
     return found

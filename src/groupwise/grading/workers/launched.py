@@ -1,13 +1,13 @@
 """A started process with three pipes, on this machine as it is or inside a sandbox."""
 
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from groupwise.grading.sandbox.launch import describe_ending
 from groupwise.grading.workers.kill import kill_tree
 
 
@@ -77,15 +77,3 @@ class LocalProcess:
         for stream in self._streams:
             with suppress(OSError):
                 stream.close()
-
-
-def describe_ending(exit_code: int | None, number: int | None) -> str:
-    """An exit code or the number of a signal, in words."""
-    if number is None:
-        return "the process was lost" if exit_code is None else f"the process ended with exit status {exit_code}"
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    hint = " (if nobody sent it, memory ran out)" if name == "SIGKILL" else ""
-    return f"the process was ended by {name}{hint}"

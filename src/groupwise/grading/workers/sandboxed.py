@@ -7,7 +7,7 @@ from pathlib import Path
 from groupwise.grading.sandbox.launch import Process
 from groupwise.grading.sandbox.runs import Limits
 from groupwise.grading.sandbox.sandbox import Sandbox
-from groupwise.grading.workers.launched import Launch, describe_ending
+from groupwise.grading.workers.launched import Launch
 
 _PACKAGE = Path(__file__).parents[2]
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
@@ -18,7 +18,6 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
 }
-_END_SECONDS = 10.0
 
 
 def import_paths() -> list[str]:
@@ -35,29 +34,8 @@ def launch_in(sandbox: Sandbox, *, memory_mb: int, env: Mapping[str, str] | None
     limits = Limits(wall_seconds=None, cpu_seconds=None, memory_mb=memory_mb, processes=32, disk_mb=64, open_files=256)
     seen = [Path(path) for path in import_paths()]
 
-    def start(argv: list[str]) -> SandboxedProcess:
+    def start(argv: list[str]) -> Process:
         command = ["python", *argv[1:]]
-        return SandboxedProcess(sandbox.start_worker(command, limits, seen, {**_ENVIRONMENT, **(env or {})}))
+        return sandbox.start_worker(command, limits, seen, {**_ENVIRONMENT, **(env or {})})
 
     return start
-
-
-class SandboxedProcess:
-    """A process inside a sandbox, as a pool of workers handles it."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
-
-    def runs(self) -> bool:
-        return self._process.wait(0.001) is None
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def ending(self) -> str:
-        report = self._process.wait(_END_SECONDS) or {}
-        return describe_ending(report.get("exit_code"), report.get("signal"))
-
-    def close(self) -> None:
-        self._process.close()
