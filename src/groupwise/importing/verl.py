@@ -104,8 +104,7 @@ def _optimizer(draft: Draft) -> None:
         raise DataError(f"{draft.source.place(f'{_OPTIM}.betas')}: {_OPTIM}.betas: expected two numbers, found {betas}")
     draft.set_in("optimizer", f"{_OPTIM}.betas", beta1=betas[0], beta2=betas[1])
     dtype = f"{_ACTOR}.fsdp_config.dtype"
-    full = str(draft[dtype]) in ("fp32", "float32")
-    draft.set("model.compute_dtype", "float32" if full else "bfloat16", dtype)
+    draft.set("model.compute_dtype", "float32" if draft[dtype] in ("fp32", "float32") else "bfloat16", dtype)
 
 
 def _sampling(draft: Draft) -> None:
@@ -126,8 +125,7 @@ def _overlong(draft: Draft) -> None:
         draft.set("rewards.overlong.weight", draft[f"{section}.penalty_factor"], f"{section}.penalty_factor")
         longest = f"{section.partition('.')[0]}.reward_kwargs.max_resp_len"
         if draft[longest] not in (None, draft["data.max_response_length"]):
-            text = f"the penalty ends at sampling.max_new_tokens here, at {draft[longest]} in verl"
-            draft.differs(longest, text)
+            draft.differs(longest, f"the penalty ends at sampling.max_new_tokens here, at {draft[longest]} in verl")
 
 
 def _files(draft: Draft) -> None:

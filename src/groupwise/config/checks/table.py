@@ -49,14 +49,11 @@ class Table:
 
     def _base_of(self, name: str) -> Any:
         """What an option would be if the table stated nothing; its default where its owner would not be there."""
-        section, _, field = name.rpartition(".")
         try:
             return _at(self.base, name)
         except (AttributeError, KeyError):
-            owner: Any = self.options
-            for part in section.split("."):
-                owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
-            return type(owner).model_fields[field].default
+            section, _, field = name.rpartition(".")
+            return type(_walk(self.options, section)).model_fields[field].default
 
 
 def tables_of(config: TrainConfig) -> list[Table]:
@@ -82,7 +79,11 @@ def each_once(config: TrainConfig, check: Callable[[Table], Iterator[Finding]]) 
 
 def _at(options: RewardOptions, name: str) -> Any:
     """The value of an option by its dotted name below the table; of a choice of techniques, the name of the chosen."""
-    value: Any = options
+    value = _walk(options, name)
+    return getattr(value, "type", value) if isinstance(value, Technique) else value
+
+
+def _walk(value: Any, name: str) -> Any:
     for part in name.split("."):
         value = value[part] if isinstance(value, dict) else getattr(value, part)
-    return getattr(value, "type", value) if isinstance(value, Technique) else value
+    return value
