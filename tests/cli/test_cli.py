@@ -443,7 +443,7 @@ def test_a_dry_run_shows_the_plan_and_makes_nothing(run: Run) -> None:
 def test_recipes_as_json(run: Run) -> None:
     outcome = run("recipes", "--json")
     recipes = json.loads(outcome.out)
-    assert [recipe["name"] for recipe in recipes] == [recipe.name for recipe in list_recipes()]
+    assert [recipe["name"] for recipe in recipes] == list(list_recipes())
     assert "demo" in [recipe["name"] for recipe in recipes]
     assert outcome.err == ""
     assert all(recipe["summary"] in run("recipes").out for recipe in recipes)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import groupwise.config.compose
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.compose import (
-    Recipe,
     compose_sft_config,
     compose_train_config,
     dump_config,
@@ -147,7 +146,7 @@ def test_recipes_by_name(recipes: Path, monkeypatch: pytest.MonkeyPatch) -> None
     config = compose_train_config(["grpo", "dapo", "run.steps=6"])
     assert (config.advantage.estimator, config.run.steps) == (Group(scale="group_std"), 6)
     assert config.objective.surrogate == PpoClip(clip_high=0.3)
-    assert list_recipes() == [Recipe("dapo", ""), Recipe("grpo", "GRPO as published.")]
+    assert list(list_recipes().items()) == [("dapo", ""), ("grpo", "GRPO as published.")]
     monkeypatch.chdir(recipes)
     (recipes / "grpo").mkdir()
     assert compose_train_config(["grpo"]).run.steps == 5, "a folder of the same name does not hide a recipe"
@@ -163,10 +162,10 @@ def test_unknown_recipe(recipes: Path) -> None:
 
 
 def test_every_shipped_recipe_has_a_summary_and_composes() -> None:
-    for recipe in list_recipes():
-        assert recipe.summary, recipe.name
-        compose = compose_sft_config if recipe.name.startswith("sft") else compose_train_config
-        compose([recipe.name, "data=x", "output=y"] if recipe.name.startswith("sft") else [recipe.name])
+    for name, summary in list_recipes().items():
+        assert summary, name
+        compose = compose_sft_config if name.startswith("sft") else compose_train_config
+        compose([name, "data=x", "output=y"] if name.startswith("sft") else [name])
 
 
 # Techniques

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -54,16 +54,10 @@ def dump_config(config: BaseModel) -> str:
     return write_yaml(config.model_dump())
 
 
-class Recipe(NamedTuple):
-    """A configuration that ships with the package."""
-
-    name: str
-    summary: str
-
-
-def list_recipes() -> list[Recipe]:
-    """The recipes by name, each with its first comment line."""
-    return [Recipe(name, _first_comment(_recipe_text(name))) for name in _recipe_names()]
+def list_recipes() -> dict[str, str]:
+    """The first comment line of every recipe that ships with the package, by its name."""
+    comments = {name: [line for line in text.splitlines() if line.startswith("#")] for name, text in _recipes().items()}
+    return {name: lines[0].lstrip("# ").rstrip() if lines else "" for name, lines in comments.items()}
 
 
 def with_default_recipe(arguments: list[str]) -> list[str]:
@@ -86,8 +80,7 @@ def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contrad
         tree = merged(model_class, whole.tree, document.tree)
         places = {**whole.positions, **document.positions}
         whole = Document(tree, {path: place for path, place in places.items() if _holds(tree, path)})
-    sources_are_read = not errors
-    config, value_errors = _validate(model_class, whole, sources_are_read, refuse_contradictions)
+    config, value_errors = _validate(model_class, whole, not errors, refuse_contradictions)
     errors += value_errors
     if errors or config is None:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
@@ -112,14 +105,10 @@ def _read_argument(model_class: type[BaseModel], argument: str) -> Document:
     override = _OVERRIDE.fullmatch(argument)
     if override:
         return _read_override(model_class, override[1], override[2], argument)
-    if (
-        argument.endswith((".yaml", ".yml"))
-        or "/" in argument
-        or (argument not in _recipe_names() and Path(argument).exists())
-    ):
+    if argument in _recipes():
+        return read_document(_recipes()[argument], f"recipe {argument}")
+    if argument.endswith((".yaml", ".yml")) or "/" in argument or Path(argument).exists():
         return read_document(_file_text(Path(argument)), argument)
-    if argument in _recipe_names():
-        return read_document(_recipe_text(argument), f"recipe {argument}")
     raise YamlError([_unknown_argument(model_class, argument)])
 
 
@@ -167,24 +156,16 @@ def _file_text(path: Path) -> str:
         raise YamlError([f"{path}:{line}: not valid UTF-8"]) from None
 
 
-def _recipe_names() -> list[str]:
-    folder = files("groupwise.recipes")
-    return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
-
-
-def _recipe_text(name: str) -> str:
-    return files("groupwise.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-
-
-def _first_comment(text: str) -> str:
-    return next((line.lstrip("# ").rstrip() for line in text.splitlines() if line.startswith("#")), "")
+def _recipes() -> dict[str, str]:
+    found = sorted(files("groupwise.recipes").iterdir(), key=lambda item: item.name)
+    texts = {item.name: item.read_text(encoding="utf-8") for item in found if item.name.endswith(".yaml")}
+    return {name.removesuffix(".yaml"): text for name, text in texts.items()}
 
 
 def _unknown_argument(model_class: type[BaseModel], argument: str) -> str:
     if argument in all_keys(model_class):
         return f"{argument}: this option needs a value: {argument}=VALUE"
-    recipes = _recipe_names()
-    hint = suggest_word(argument, recipes) or f"; the recipes are {', '.join(recipes)}"
+    hint = suggest_word(argument, list(_recipes())) or f"; the recipes are {', '.join(_recipes())}"
     return f"{argument}: neither a recipe, nor a YAML file, nor key=value{hint}"
 
 

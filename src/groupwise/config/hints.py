@@ -2,9 +2,9 @@
 
 import difflib
 import functools
+import itertools
 from collections.abc import Sequence
 from importlib.resources import files
-from os.path import commonprefix
 
 from pydantic import BaseModel
 
@@ -36,9 +36,8 @@ def suggest_keys(unknown: str, keys: Sequence[str]) -> list[str]:
     section, _, leaf = unknown.rpartition(".")
     same_leaf = [key for key in keys if key.rpartition(".")[2] == leaf]
     if same_leaf:
-        # How many sections two keys have in common from the left.
-        shared = {key: len(commonprefix([section.split("."), key.split(".")[:-1]])) for key in same_leaf}
-        return [key for key in same_leaf if shared[key] == max(shared.values())][:3]
+        most = max(_shared_sections(unknown, key) for key in same_leaf)
+        return [key for key in same_leaf if _shared_sections(unknown, key) == most][:3]
 
     def likeness(key: str) -> float:
         its_section, _, its_leaf = key.rpartition(".")
@@ -50,6 +49,12 @@ def suggest_keys(unknown: str, keys: Sequence[str]) -> list[str]:
 
     best = max(keys, key=likeness)
     return [best] if likeness(best) >= 0.7 else []
+
+
+def _shared_sections(one: str, other: str) -> int:
+    """How many sections two keys have in common from the left."""
+    pairs = zip(one.split(".")[:-1], other.split(".")[:-1], strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @functools.cache

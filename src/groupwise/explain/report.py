@@ -130,9 +130,9 @@ def _values(config: TrainConfig, technique: Card) -> dict[str, Any]:
 def describe_recipes() -> list[dict[str, Any]]:
     """Every recipe of `groupwise train` with its summary, technique numbers and additions."""
     described = []
-    for recipe in list_recipes():
-        numbers, names = _numbers_and_names(compose_train_config([recipe.name]))
-        described.append({"name": recipe.name, "techniques": numbers, "additions": names, "summary": recipe.summary})
+    for name, summary in list_recipes().items():
+        numbers, additions = _numbers_and_names(compose_train_config([name]))
+        described.append({"name": name, "techniques": numbers, "additions": additions, "summary": summary})
     return described
 
 
