@@ -20,41 +20,16 @@ _COMMANDS = {
     "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2236": ":", "\u2223": "|", "\u2044": "/", "\u2215": "/",
     "\u3002": ".", "\u3001": ",", "\u2218": r"\circ",
 }  # fmt: skip
-_GREEK = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "pi",
-    "rho",
-    "sigma",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "chi",
-    "psi",
-    "omega",
-]
+_GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau
+upsilon phi chi psi omega"""
 _MINUSES = "\u2212\u2013\u2014\u2010\u2011\u2012\u2015\ufe63\uff0d\u207b"
 
 _TABLE: dict[int, str | None] = {ord(c): None for c in _REMOVED}
 _TABLE |= {ord(c): " " for c in _SPACES}
 _TABLE |= {ord(c): f"{command} " if command.startswith("\\") else command for c, command in _COMMANDS.items()}
 _TABLE |= {ord(c): "-" for c in _MINUSES if c != "\u207b"}
-_TABLE |= {0x3B1 + i: f"\\{name} " for i, name in enumerate(_GREEK)}
-_TABLE |= {0x391 + i: f"\\{name.capitalize()} " for i, name in enumerate(_GREEK) if i != 17}
+_TABLE |= {0x3B1 + i: f"\\{name} " for i, name in enumerate(_GREEK.split())}
+_TABLE |= {0x391 + i: f"\\{name.capitalize()} " for i, name in enumerate(_GREEK.split()) if i != 17}
 _TABLE |= {0x3D5: r"\phi ", 0x3F5: r"\epsilon ", 0x221B: r"\sqrt[3] ", 0x221C: r"\sqrt[4] "}
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True))

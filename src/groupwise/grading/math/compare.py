@@ -72,7 +72,7 @@ class Comparison:
         if isinstance(answer, Quantity) or isinstance(gold, Quantity):
             self.method = "quantity"
             return same_quantity(answer, gold, self.policy, self.budget)
-        if contains(answer, _PERCENT) or contains(gold, _PERCENT):
+        if contains(answer, "percent") or contains(gold, "percent"):
             self.method = "percent"
             return same_percent(answer, gold, self.policy, self.budget)
         same, self.method = same_value(answer, gold, self.policy, self.budget)
@@ -230,7 +230,6 @@ class Comparison:
         return self._same(divided[0], divided[1])
 
 
-_PERCENT = frozenset(("percent",))
 _METHODS = {"()": "tuple", "{}": "set", "list": "list", "matrix": "matrix", "ratio": "ratio"} | dict.fromkeys(
     ("union", "intersection", "difference", "(]", "[)", "[]", "(["), "interval"
 )

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial, reduce
 from hashlib import blake2b
+from operator import add, mod, mul, truediv
 
 from groupwise.grading.math.bounds import (
     MAX_BITS,
@@ -20,6 +22,7 @@ PRIME = 2**127 - 39
 IMAGINARY = 155782814877520920072798144727220504337
 
 _MAX_ROOT_BITS = 4_000
+_Operation = Callable[[list[Fraction], Budget], Fraction | None]
 
 
 def bits_of(value: Fraction) -> int:
@@ -40,35 +43,26 @@ def exact(node: Node, budget: Budget) -> Fraction | None:
         return None
     values: list[Fraction] = []
     for argument in node.args:
-        value = exact(argument, budget)
-        if value is None:
+        if (value := exact(argument, budget)) is None:
             return None
         values.append(value)
     operation = _OPERATIONS.get(node.name)
     return None if operation is None else operation(values, budget)
 
 
-def _add(values: list[Fraction], budget: Budget) -> Fraction:
-    total = values[0]
-    for value in values[1:]:
-        budget.spend_bits(bits_of(total) + bits_of(value))
-        total += value
-    return total
+def _in_turn(operation: Callable[[Fraction, Fraction], Fraction], divides: bool = False) -> _Operation:
+    """An operation of two numbers on several, from the left."""
 
+    def result(values: list[Fraction], budget: Budget) -> Fraction:
+        total = values[0]
+        for value in values[1:]:
+            if divides and not value:
+                raise UndefinedError("division by zero")
+            budget.spend_bits(bits_of(total) + bits_of(value))
+            total = operation(total, value)
+        return total
 
-def _multiply(values: list[Fraction], budget: Budget) -> Fraction:
-    total = values[0]
-    for value in values[1:]:
-        budget.spend_bits(bits_of(total) + bits_of(value))
-        total *= value
-    return total
-
-
-def _divide(values: list[Fraction], budget: Budget) -> Fraction:
-    if not values[1]:
-        raise UndefinedError("division by zero")
-    budget.spend_bits(bits_of(values[0]) + bits_of(values[1]))
-    return values[0] / values[1]
+    return result
 
 
 def _power(values: list[Fraction], budget: Budget) -> Fraction | None:
@@ -92,16 +86,11 @@ def _power(values: list[Fraction], budget: Budget) -> Fraction | None:
 
 def _root(values: list[Fraction], budget: Budget) -> Fraction | None:
     radicand, degree = values
-    if degree.denominator != 1 or not 1 <= degree <= 64:
+    if degree.denominator != 1 or not 1 <= degree <= 64 or (radicand < 0 and degree.numerator % 2 == 0):
         return None
-    sign = 1
-    if radicand < 0:
-        if degree.numerator % 2 == 0:
-            return None
-        sign = -1
     root = exact_root(abs(radicand), degree.numerator)
     budget.spend(20)
-    return None if root is None else sign * root
+    return -root if root is not None and radicand < 0 else root
 
 
 def exact_root(value: Fraction, degree: int) -> Fraction | None:
@@ -130,7 +119,8 @@ def _integer_root(value: int, degree: int) -> int | None:
     return low if low**degree == value else None
 
 
-def _factorial(values: list[Fraction], budget: Budget) -> Fraction:
+def _factorial(values: list[Fraction], budget: Budget, step: int = 1) -> Fraction:
+    """The product of every step-th number down from a natural one."""
     value = values[0]
     if value.denominator != 1 or value < 0:
         raise UndefinedError("a factorial of what is no natural number")
@@ -138,17 +128,7 @@ def _factorial(values: list[Fraction], budget: Budget) -> Fraction:
         raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
     n = value.numerator
     budget.spend_bits(n * n.bit_length())
-    return Fraction(math.factorial(n))
-
-
-def _double_factorial(values: list[Fraction], budget: Budget) -> Fraction:
-    value = values[0]
-    if value.denominator != 1 or value < 0:
-        raise UndefinedError("a factorial of what is no natural number")
-    if value > MAX_FACTORIAL:
-        raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
-    budget.spend_bits(value.numerator * value.numerator.bit_length())
-    return Fraction(math.prod(range(value.numerator, 0, -2)))
+    return Fraction(math.factorial(n) if step == 1 else math.prod(range(n, 0, -step)))
 
 
 def _binomial(values: list[Fraction], budget: Budget) -> Fraction:
@@ -170,24 +150,26 @@ def _integers(values: list[Fraction]) -> list[int]:
     return [value.numerator for value in values]
 
 
-def _mod(values: list[Fraction], budget: Budget) -> Fraction:
-    if not values[1]:
-        raise UndefinedError("division by zero")
-    budget.spend_bits(bits_of(values[0]) + bits_of(values[1]))
-    return values[0] % values[1]
+def _lcm(values: list[Fraction], budget: Budget) -> Fraction:
+    total = 1
+    for value in _integers(values):
+        budget.spend_bits(total.bit_length() + value.bit_length())
+        total = math.lcm(total, value)
+    return Fraction(total)
 
 
-_OPERATIONS: dict[str, Callable[[list[Fraction], Budget], Fraction | None]] = {
-    "add": _add,
-    "mul": _multiply,
-    "div": _divide,
+_divided = _in_turn(truediv, divides=True)
+_OPERATIONS: dict[str, _Operation] = {
+    "add": _in_turn(add),
+    "mul": _in_turn(mul),
+    "div": _divided,
+    "mod": _in_turn(mod, divides=True),
     "neg": lambda values, _: -values[0],
-    "percent": lambda values, budget: _divide([values[0], Fraction(100)], budget),
+    "percent": lambda values, budget: _divided([values[0], Fraction(100)], budget),
     "pow": _power,
     "root": _root,
-    "sqrt": lambda values, budget: _root([values[0], Fraction(2)], budget),
     "factorial": _factorial,
-    "double_factorial": _double_factorial,
+    "double_factorial": partial(_factorial, step=2),
     "binomial": _binomial,
     "abs": lambda values, _: abs(values[0]),
     "floor": lambda values, _: Fraction(math.floor(values[0])),
@@ -195,17 +177,8 @@ _OPERATIONS: dict[str, Callable[[list[Fraction], Budget], Fraction | None]] = {
     "max": lambda values, _: max(values),
     "min": lambda values, _: min(values),
     "gcd": lambda values, _: Fraction(math.gcd(*_integers(values))),
-    "lcm": lambda values, budget: Fraction(_lcm(_integers(values), budget)),
-    "mod": _mod,
+    "lcm": _lcm,
 }
-
-
-def _lcm(values: list[int], budget: Budget) -> int:
-    total = 1
-    for value in values:
-        budget.spend_bits(total.bit_length() + value.bit_length())
-        total = math.lcm(total, value)
-    return total
 
 
 def residue(name: str, point: int) -> int:
@@ -222,44 +195,26 @@ def modular(node: Node, point: int, budget: Budget, given: Mapping[str, int] | N
     budget.spend(2)
     if isinstance(node, Num):
         budget.spend_bits(bits_of(node.value))
-        value = node.value
-        return (
-            value.numerator % PRIME * _inverse(value.denominator) % PRIME if value.denominator > 1 else value.numerator
-        )
+        above, below = node.value.as_integer_ratio()
+        return above % PRIME * _inverse(below) % PRIME if below > 1 else above
+    if isinstance(node, Const) and node.name not in ("pi", "e"):
+        return IMAGINARY if node.name == "i" else None
     if isinstance(node, Var | Const):
-        if isinstance(node, Const) and node.name not in ("pi", "e"):
-            return IMAGINARY if node.name == "i" else None
         return given[node.name] if given and node.name in given else residue(node.name, point)
     if not isinstance(node, Op):
         return None
     if node.name == "pow":
         return _modular_power(node, point, budget, given)
-    if node.name not in _MODULAR:
+    operation = _MODULAR.get(node.name)
+    if operation is None:
         value_exact = exact(node, budget)
         return None if value_exact is None else modular(Num(value_exact), point, budget)
     values: list[int] = []
     for argument in node.args:
-        part = modular(argument, point, budget, given)
-        if part is None:
+        if (part := modular(argument, point, budget, given)) is None:
             return None
         values.append(part)
-    if node.name == "add":
-        return sum(values) % PRIME
-    if node.name == "mul":
-        return math.prod(values) % PRIME if len(values) < 8 else _product(values)
-    if node.name == "div":
-        return values[0] * _inverse(values[1]) % PRIME
-    return -values[0] % PRIME if node.name == "neg" else values[0] * _inverse(100) % PRIME
-
-
-_MODULAR = frozenset(("add", "mul", "div", "neg", "percent"))
-
-
-def _product(values: list[int]) -> int:
-    total = 1
-    for value in values:
-        total = total * value % PRIME
-    return total
+    return operation(values)
 
 
 def _modular_power(node: Op, point: int, budget: Budget, given: Mapping[str, int] | None) -> int | None:
@@ -282,3 +237,12 @@ def _inverse(value: int) -> int:
     if not value % PRIME:
         raise UndefinedError("division by zero")
     return pow(value, -1, PRIME)
+
+
+_MODULAR: dict[str, Callable[[list[int]], int]] = {
+    "add": lambda values: sum(values) % PRIME,
+    "mul": lambda values: reduce(lambda total, value: total * value % PRIME, values, 1),
+    "div": lambda values: values[0] * _inverse(values[1]) % PRIME,
+    "neg": lambda values: -values[0] % PRIME,
+    "percent": lambda values: values[0] * _inverse(100) % PRIME,
+}

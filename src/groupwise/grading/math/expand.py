@@ -1,12 +1,14 @@
 """Answers that mean several: both signs of ±, and lists of named values."""
 
 from dataclasses import replace
+from operator import itemgetter
 
 from groupwise.grading.math.relations import assignment
-from groupwise.grading.math.tree import Chain, Items, Node, Op, Quantity, contains
+from groupwise.grading.math.rewrite import mapped
+from groupwise.grading.math.tree import Chain, Items, Node, Op, contains
 
 _LISTS = frozenset(("list", "{}"))
-_SIGNS = frozenset(("pm", "mp"))
+_SIGNS = ("pm", "mp")
 
 
 def named_values(node: Node) -> Node:
@@ -24,15 +26,13 @@ def named_values(node: Node) -> Node:
     if len(set(labels)) == 1:
         return replace(node, items=values)
     if len(set(labels)) == len(labels) == len(values):
-        return Items(
-            "()", tuple(value for _, value in sorted(zip(labels, values, strict=True), key=lambda pair: pair[0]))
-        )
+        return Items("()", tuple(value for _, value in sorted(zip(labels, values, strict=True), key=itemgetter(0))))
     return node
 
 
 def expanded(node: Node) -> Node:
     """Both values of ± as a list; ∓ has the other sign."""
-    if not contains(node, _SIGNS):
+    if not contains(node, *_SIGNS):
         return node
     if isinstance(node, Items) and node.kind in _LISTS:
         items: list[Node] = []
@@ -44,15 +44,10 @@ def expanded(node: Node) -> Node:
 
 
 def _signed(node: Node, positive: str) -> Node:
-    if isinstance(node, Op):
-        args = tuple(_signed(argument, positive) for argument in node.args)
-        if node.name in _SIGNS:
-            return args[0] if node.name == positive else Op("neg", args)
-        return Op(node.name, args)
-    if isinstance(node, Items):
-        return Items(node.kind, tuple(_signed(item, positive) for item in node.items))
-    if isinstance(node, Chain):
-        return Chain(node.relations, tuple(_signed(side, positive) for side in node.sides))
-    if isinstance(node, Quantity):
-        return Quantity(_signed(node.value, positive), node.unit)
-    return node
+    def change(part: Node) -> Node | None:
+        if not (isinstance(part, Op) and part.name in _SIGNS):
+            return None
+        inner = _signed(part.args[0], positive)
+        return inner if part.name == positive else Op("neg", (inner,))
+
+    return mapped(node, change)

@@ -27,7 +27,6 @@ _TIGHT_UNIT = re.compile(r"\d(?:[mgshlLNJWVK](?![A-Za-z])|\\Omega)")
 _MAX_SHOWN = 200
 _TOO_LONG = f"more than {MAX_CHARACTERS} characters"
 _COPIES = {"gsm8k": "#### %s", "answer_tag": "<answer>%s</answer>", "last_number": "%s"}
-_CHOICES = frozenset(("max", "min"))
 
 DEFAULT_POLICY = MathOptions()
 
@@ -155,7 +154,7 @@ def _compared(answer: Node, gold: Node, policy: MathOptions) -> Judgement:
         return Judgement("undecided", "bounds", str(error))
     except (UndefinedError, ParseError) as error:
         return Judgement("wrong", "undefined", str(error))
-    flags = ("unevaluated",) if same and isinstance(gold, Num) and contains(answer, _CHOICES) else ()
+    flags = ("unevaluated",) if same and isinstance(gold, Num) and contains(answer, "max", "min") else ()
     return Judgement("correct" if same else "wrong", comparison.method, flags=flags)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-from groupwise.grading.math.tree import Based, Chain, Clock, Items, Node, Num
+from groupwise.grading.math.tree import TURNED, Based, Chain, Clock, Items, Node, Num
 
 
 def same_time(answer: Clock, gold: Clock) -> bool:
@@ -44,8 +44,7 @@ def same_chain(answer: Node, gold: Node, same: Callable[[Node, Node], bool]) -> 
     """Inequalities of several variables, side by side, in either direction."""
     if not (isinstance(answer, Chain) and isinstance(gold, Chain)) or len(answer.sides) != len(gold.sides):
         return False
-    turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
-    other = Chain(tuple(turned[r] for r in reversed(answer.relations)), tuple(reversed(answer.sides)))
+    other = Chain(tuple(TURNED[r] for r in reversed(answer.relations)), tuple(reversed(answer.sides)))
     return any(
         chain.relations == gold.relations and all(map(same, chain.sides, gold.sides)) for chain in (answer, other)
     )

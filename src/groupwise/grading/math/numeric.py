@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -92,57 +93,37 @@ class Numeric:
         return value
 
     def _operation(self, name: str, x: list[Any]) -> Any:
-        mp = self.mp
-        if name == "add":
-            return sum(x[1:], x[0])
-        if name == "neg":
-            return -x[0]
-        if name == "mul":
-            total = x[0]
-            for value in x[1:]:
-                total = total * value
-            return total
-        if name == "div":
-            return x[0] / x[1]
-        if name == "percent":
-            return x[0] / 100
+        if name in _ARITHMETIC:
+            return _ARITHMETIC[name](x)
         self.budget.spend(40 * self.cost)
-        if name in ("root", "sqrt"):
-            return self._root(x[0], x[1] if len(x) > 1 else mp.mpf(2))
-        if name == "pow":
-            return self._power(x[0], x[1])
-        if name == "abs":
-            return abs(x[0])
-        if name == "degree":
-            return x[0] * mp.pi / 180
+        if name in _OPERATIONS:
+            return _OPERATIONS[name](self, *x)
         if name in ("max", "min"):
-            return (max if name == "max" else min)(map(self._real, x))
-        if name in ("floor", "ceil"):
-            return getattr(mp, name)(self._real(x[0]))
-        if name in ("ln", "log10", "log_base"):
-            if not x[0]:
-                raise UndefinedError("the logarithm of zero")
-            return mp.ln(x[0]) if name == "ln" else mp.ln(x[0]) / mp.ln(mp.mpf(10) if name == "log10" else x[1])
-        if name == "mod":
-            return self._real(x[0]) - self._real(x[1]) * mp.floor(self._real(x[0]) / self._real(x[1]))
-        if name in ("factorial", "binomial"):
-            return self._factorial(name, x)
-        if name == "exp":
-            return self._power(+mp.e, x[0])
+            return (max if name == "max" else min)(map(self.real, x))
         return self._function(name, x[0])
 
-    def _factorial(self, name: str, x: list[Any]) -> Any:
-        """Of integers exactly, of a variable by the gamma function."""
-        x = [self._real(value) for value in x]
+    def log(self, x: Any, base: Any = None) -> Any:
+        """The logarithm, natural without a base."""
+        if not x:
+            raise UndefinedError("the logarithm of zero")
+        return self.mp.ln(x) if base is None else self.mp.ln(x) / self.mp.ln(base)
+
+    def mod(self, x: Any, modulus: Any) -> Any:
+        """The remainder, which has the sign of the modulus."""
+        return self.real(x) - self.real(modulus) * self.mp.floor(self.real(x) / self.real(modulus))
+
+    def factorial(self, *x: Any) -> Any:
+        """Of one number, or the binomial of two: of integers exactly, of a variable by the gamma function."""
+        x = tuple(map(self.real, x))
         if any(abs(value) > MAX_FACTORIAL for value in x):
             raise OutOfBoundsError(f"a factorial of more than {MAX_FACTORIAL}")
         if all(self.mp.isint(value) and value >= 0 for value in x):
             integers = [int(value) for value in x]
-            return self.mp.mpf(math.factorial(integers[0]) if name == "factorial" else math.comb(*integers))
+            return self.mp.mpf(math.factorial(*integers) if len(x) == 1 else math.comb(*integers))
         if self.bits > _MAX_GAMMA_BITS:
             raise OutOfBoundsError("a factorial at a high precision")
         self.budget.spend(300 * self.cost)
-        return self.mp.gamma(x[0] + 1) if name == "factorial" else self.mp.binomial(x[0], x[1])
+        return self.mp.gamma(x[0] + 1) if len(x) == 1 else self.mp.binomial(*x)
 
     def _function(self, name: str, x: Any) -> Any:
         self.budget.spend(60 * self.cost)
@@ -155,40 +136,73 @@ class Numeric:
         if isinstance(x, self.mp.mpc) and abs(x) > 20_000:
             raise OutOfBoundsError("too large an angle")
         value = getattr(self.mp, {"cot": "tan", "sec": "cos", "csc": "sin"}.get(name, name))(x)
-        if name in ("cot", "sec", "csc"):
-            return 1 / value
-        return value
+        return 1 / value if name in ("cot", "sec", "csc") else value
 
-    def _root(self, x: Any, degree: Any) -> Any:
+    def root(self, x: Any, degree: Any) -> Any:
+        """The root of a degree, real where the degree is odd."""
         if degree == 2:
             return self.mp.sqrt(x)
         if self.mp.isint(degree) and 0 < degree <= 1000:
             n = int(degree)
-            if n % 2 and self._is_real(x) and self._real(x) < 0:
-                return -self.mp.root(-self._real(x), n)
+            if n % 2 and self.is_real(x) and self.real(x) < 0:
+                return -self.mp.root(-self.real(x), n)
             return self.mp.root(x, n)
-        return self._power(x, 1 / degree)
+        return self.power(x, 1 / degree)
 
-    def _power(self, base: Any, exponent: Any) -> Any:
+    def power(self, base: Any, exponent: Any) -> Any:
+        """The power; 0^0 is 1."""
         if not base:
-            if self._real(exponent) < 0:
+            if self.real(exponent) < 0:
                 raise UndefinedError("division by zero")
             return self.mp.mpf(0 if exponent else 1)
         if abs(exponent) * (abs(int(self.mp.mag(base))) + 4) > MAX_BITS:
             raise OutOfBoundsError("a power of too many digits")
         return self.mp.power(base, exponent)
 
-    def _is_real(self, x: Any) -> bool:
+    def is_real(self, x: Any) -> bool:
+        """Whether the value is real, up to rounding."""
         return not x.imag or abs(x.imag) <= abs(x) * self.mp.mpf(2) ** (60 - self.bits)
 
-    def _real(self, x: Any) -> Any:
-        if not self._is_real(x):
+    def real(self, x: Any) -> Any:
+        """The value as a real one. Raises UndefinedError for a complex one."""
+        if not self.is_real(x):
             raise UndefinedError("a complex number where only a real one has a meaning")
         return x.real
 
-    def is_real(self, x: Any) -> bool:
-        """Whether the value is real, up to rounding."""
-        return self._is_real(x)
+
+_ARITHMETIC: dict[str, Callable[[list[Any]], Any]] = {
+    "add": lambda x: sum(x[1:], x[0]),
+    "neg": lambda x: -x[0],
+    "mul": lambda x: math.prod(x[1:], start=x[0]),
+    "div": lambda x: x[0] / x[1],
+    "percent": lambda x: x[0] / 100,
+}
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "root": Numeric.root,
+    "pow": Numeric.power,
+    "exp": lambda at, x: at.power(+at.mp.e, x),
+    "abs": lambda _, x: abs(x),
+    "degree": lambda at, x: x * at.mp.pi / 180,
+    "floor": lambda at, x: at.mp.floor(at.real(x)),
+    "ceil": lambda at, x: at.mp.ceil(at.real(x)),
+    "ln": Numeric.log,
+    "log_base": Numeric.log,
+    "log10": lambda at, x: at.log(x, at.mp.mpf(10)),
+    "mod": Numeric.mod,
+    "factorial": Numeric.factorial,
+    "binomial": Numeric.factorial,
+}
+
+
+def values_at_points(nodes: Sequence[Node], bits: int, budget: Budget) -> Iterator[tuple[Numeric, list[Any]]]:
+    """The values of trees at each of the points at which all of them have one."""
+    for point in range(POINTS):
+        numeric = Numeric(bits, point, budget)
+        try:
+            values = [numeric.value(node) for node in nodes]
+        except UndefinedError:
+            continue
+        yield numeric, values
 
 
 def as_fraction(value: Any) -> Fraction | None:

@@ -10,8 +10,6 @@ from groupwise.grading.math.tree import Const, Items, Node, Num, Op, Quantity, c
 from groupwise.grading.math.units import Unit
 
 _ANGLE, _RADIAN = (("angle", 1),), (("radian", 1),)
-_PERCENT = frozenset(("percent",))
-_PRODUCTS = frozenset(("div", "mul"))
 _RADIANS_PER_DEGREE = Op("div", (Const("pi"), Num(Fraction(180))))
 
 
@@ -26,7 +24,7 @@ def same_quantity(answer: Node, gold: Node, policy: MathOptions, budget: Budget)
         return False
     if same_percent(*_in_order(measured.value, bare, measured is answer), policy, budget):
         return True
-    if measured.unit.dimensions == _ANGLE and (contains(bare, _PRODUCTS) or bare == Const("pi")):
+    if measured.unit.dimensions == _ANGLE and (contains(bare, "div", "mul") or bare == Const("pi")):
         turned = Op("mul", (measured.value, _RADIANS_PER_DEGREE))
         return same_value(*_in_order(turned, bare, measured is answer), policy, budget)[0]
     return False
@@ -93,7 +91,7 @@ def same_percent(answer: Node, gold: Node, policy: MathOptions, budget: Budget) 
 def _percentage(node: Node) -> Node | None:
     """The number of percents; None for what is no percentage."""
     if isinstance(node, Op) and node.name == "percent":
-        return None if contains(node.args[0], _PERCENT) else node.args[0]
+        return None if contains(node.args[0], "percent") else node.args[0]
     if isinstance(node, Op) and node.name == "neg":
         inner = _percentage(node.args[0])
         return None if inner is None else Op("neg", (inner,))

@@ -1,31 +1,26 @@
 """Sets of real numbers: intervals, unions, differences, inequalities, all in one form."""
 
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from typing import NamedTuple
 
 from groupwise.grading.math.bounds import Budget, ParseError, UndefinedError
 from groupwise.grading.math.exact import exact
 from groupwise.grading.math.numeric import Numeric, as_fraction
 from groupwise.grading.math.rewrite import substituted
 from groupwise.grading.math.scalars import infinite
-from groupwise.grading.math.tree import Chain, Const, Items, Node, Num, Op, Var, variables
+from groupwise.grading.math.tree import TURNED, Chain, Const, Items, Node, Num, Op, Var, variables
 
 _INTERVALS = frozenset(("()", "[]", "(]", "[)", "(["))
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _MAX_PARTS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A cut of the real line. place: its number, to 200 bits; side: -1 just before it, 1 just behind it."""
 
     infinity: int
     place: Fraction
     side: int
-
-    def key(self) -> tuple[int, Fraction, int]:
-        """Bounds compare by it."""
-        return (self.infinity, self.place, self.side)
 
 
 # Disjoint, in order, none touching the next: pairs of bounds.
@@ -39,7 +34,7 @@ def is_inequality(node: Node) -> bool:
     """Whether a node is an inequality, or several of them."""
     if isinstance(node, Items) and node.kind in ("list", "intersection"):
         return all(is_inequality(item) for item in node.items)
-    return isinstance(node, Chain) and all(r in _TURNED or r == "!=" for r in node.relations)
+    return isinstance(node, Chain) and TURNED.keys() >= set(node.relations)
 
 
 def real_set(node: Node, budget: Budget) -> RealSet | None:
@@ -61,7 +56,7 @@ def _set(node: Node, budget: Budget) -> RealSet:
     if node.kind in _INTERVALS and len(node.items) == 2:
         low = _bound(node.items[0], 1 if node.kind[0] == "(" else -1, budget)
         high = _bound(node.items[1], -1 if node.kind[1] in ")[" else 1, budget)
-        if low.key() >= high.key():
+        if low >= high:
             raise ParseError("bounds that are not in order are no interval")
         return _united([(low, high)])
     if node.kind == "{}":
@@ -70,10 +65,7 @@ def _set(node: Node, budget: Budget) -> RealSet:
     if node.kind in ("union", "list"):
         return _united([pair for part in parts for pair in part])
     if node.kind == "intersection":
-        total = parts[0]
-        for part in parts[1:]:
-            total = _intersection(total, part)
-        return total
+        return reduce(_intersection, parts)
     if node.kind == "difference":
         return _intersection(parts[0], _complement(parts[1]))
     raise ParseError("no set of numbers")
@@ -92,7 +84,7 @@ def _chain(node: Chain, budget: Budget) -> RealSet:
         if left == Var(name) and not variables(right):
             part = _half_line(relation, right, budget)
         elif right == Var(name) and not variables(left):
-            part = _half_line(_TURNED.get(relation, relation), left, budget)
+            part = _half_line(TURNED.get(relation, relation), left, budget)
         else:
             part = _linear(relation, left, right, name, budget)
         total = _intersection(total, part)
@@ -109,24 +101,23 @@ def _linear(relation: str, left: Node, right: Node, name: str, budget: Budget) -
     slope = at_1 - at_0
     if not slope or at_2 - at_1 != slope or at_5 - at_2 != 3 * slope:
         raise ParseError("no linear inequality")
-    turned = relation if slope > 0 else _TURNED.get(relation, relation)
+    turned = relation if slope > 0 else TURNED.get(relation, relation)
     return _half_line(turned, Num(-at_0 / slope), budget)
 
 
 def _half_line(relation: str, other: Node, budget: Budget) -> RealSet:
     before, behind = _bound(other, -1, budget), _bound(other, 1, budget)
-    if relation == "<":
-        return _united([(_LOWEST, before)])
-    if relation == "<=":
-        return _united([(_LOWEST, behind)])
-    if relation == ">":
-        return _united([(behind, _HIGHEST)])
-    if relation == ">=":
-        return _united([(before, _HIGHEST)])
-    if relation in ("=", "!="):
-        point = _united([(before, behind)])
-        return point if relation == "=" else _complement(point)
-    raise ParseError("no inequality")
+    intervals = {
+        "<": [(_LOWEST, before)],
+        "<=": [(_LOWEST, behind)],
+        ">": [(behind, _HIGHEST)],
+        ">=": [(before, _HIGHEST)],
+        "=": [(before, behind)],
+        "!=": [(_LOWEST, before), (behind, _HIGHEST)],
+    }
+    if relation not in intervals:
+        raise ParseError("no inequality")
+    return _united(intervals[relation])
 
 
 def _bound(node: Node, side: int, budget: Budget) -> Bound:
@@ -146,11 +137,10 @@ def _bound(node: Node, side: int, budget: Budget) -> Bound:
 
 def _united(pairs: list[tuple[Bound, Bound]]) -> RealSet:
     """Intervals in order, with those joined that overlap or touch."""
-    ordered = sorted((pair for pair in pairs if pair[0].key() < pair[1].key()), key=lambda pair: pair[0].key())
     found: list[tuple[Bound, Bound]] = []
-    for low, high in ordered:
-        if found and low.key() <= found[-1][1].key():
-            found[-1] = (found[-1][0], max(found[-1][1], high, key=Bound.key))
+    for low, high in sorted(pair for pair in pairs if pair[0] < pair[1]):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
         else:
             found.append((low, high))
     return tuple(found)
@@ -159,16 +149,9 @@ def _united(pairs: list[tuple[Bound, Bound]]) -> RealSet:
 def _intersection(first: RealSet, second: RealSet) -> RealSet:
     if len(first) * len(second) > _MAX_PARTS * _MAX_PARTS:
         raise ParseError("too many parts")
-    return _united([
-        (max(a[0], b[0], key=Bound.key), min(a[1], b[1], key=Bound.key)) for a in first for b in second
-    ])  # fmt: skip
+    return _united([(max(a[0], b[0]), min(a[1], b[1])) for a in first for b in second])
 
 
 def _complement(part: RealSet) -> RealSet:
-    pairs: list[tuple[Bound, Bound]] = []
-    low = _LOWEST
-    for start, end in part:
-        pairs.append((low, start))
-        low = end
-    pairs.append((low, _HIGHEST))
-    return _united(pairs)
+    ends = [_LOWEST, *(bound for pair in part for bound in pair), _HIGHEST]
+    return _united(list(zip(ends[::2], ends[1::2], strict=True)))

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from groupwise.grading.math.bounds import MAX_NODES, OutOfBoundsError, ParseError
-from groupwise.grading.math.tree import Chain, Const, Items, Node, Num, Op, Quantity, Var, children
+from groupwise.grading.math.tree import Chain, Const, Items, Node, Num, Op, Quantity, Var, children, parts_of
 
 _MAX_ORDER = 4
 
@@ -15,14 +15,16 @@ def mapped(node: Node, change: Callable[[Node], Node | None]) -> Node:
     other = change(node)
     if other is not None:
         return other
-    if isinstance(node, Op):
-        return Op(node.name, tuple(mapped(part, change) for part in node.args))
-    if isinstance(node, Items):
-        return Items(node.kind, tuple(mapped(part, change) for part in node.items))
-    if isinstance(node, Chain):
-        return Chain(node.relations, tuple(mapped(part, change) for part in node.sides))
-    if isinstance(node, Quantity):
-        return Quantity(mapped(node.value, change), node.unit)
+    parts = tuple(mapped(part, change) for part in children(node))
+    match node:
+        case Op(name):
+            return Op(name, parts)
+        case Items(kind):
+            return Items(kind, parts)
+        case Chain(relations):
+            return Chain(relations, parts)
+        case Quantity(_, unit):
+            return Quantity(parts[0], unit)
     return node
 
 
@@ -34,9 +36,8 @@ def substituted(node: Node, name: str, value: Fraction) -> Node:
 
 def conjugated(node: Node) -> Node:
     """The complex conjugate; that of a variable is another variable. A segment AB has none."""
-    if isinstance(node, Var) and node.name.isupper():
-        return node
-    if isinstance(node, Op) and all(isinstance(part, Var) and part.name.isupper() for part in node.args):
+    named = node.args if isinstance(node, Op) else (node,)
+    if all(isinstance(part, Var) and part.name.isupper() for part in named):
         return node
 
     def change(part: Node) -> Node | None:
@@ -49,11 +50,7 @@ def conjugated(node: Node) -> Node:
 
 def size(node: Node) -> int:
     """The number of parts of a tree."""
-    count, stack = 0, [node]
-    while stack:
-        count += 1
-        stack.extend(children(stack.pop()))
-    return count
+    return sum(1 for _ in parts_of(node))
 
 
 def written_out(name: str, index: str, low: int, high: int, body: Node) -> Node:

@@ -6,22 +6,20 @@ from typing import Any
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError, UndefinedError
 from groupwise.grading.math.exact import PRIME, bits_of, exact, modular
 from groupwise.grading.math.math_options import MathOptions
-from groupwise.grading.math.numeric import POINTS, Numeric, as_fraction
-from groupwise.grading.math.tree import Const, Node, Num, Op, children, contains, variables
+from groupwise.grading.math.numeric import Numeric, as_fraction, values_at_points
+from groupwise.grading.math.tree import Const, Node, Num, Op, contains, literal, parts_of, variables
 
 _FIRST_BITS, _MORE_BITS, _MAX_BITS = 260, 520, 12_000
 _FIRST_SPAN = 100
-_IMAGINARY = Const("i")
-_ABSOLUTE = frozenset(("abs",))
+_IMAGINARY, _INFINITY = Const("i"), Const("oo")
+_TEN = Num(Fraction(10))
 
 
 def infinite(node: Node) -> int:
     """1 for infinity, -1 for minus infinity, 0 for anything else."""
-    if isinstance(node, Const) and node.name == "oo":
-        return 1
     if isinstance(node, Op) and node.name == "neg":
         return -infinite(node.args[0])
-    return 0
+    return int(node == _INFINITY)
 
 
 def same_value(answer: Node, gold: Node, policy: MathOptions, budget: Budget) -> tuple[bool, str]:
@@ -55,40 +53,26 @@ def _same_rational(
     answer: Node, a: Fraction, gold: Node, g: Fraction, policy: MathOptions, budget: Budget
 ) -> tuple[bool, str]:
     method = "integer" if a.denominator == g.denominator == 1 else "rational"
-    if a == g:
-        return True, method
-    if rounded(answer, gold, a, g, policy, budget):
+    if a != g and rounded(answer, gold, a, g, policy, budget):
         return True, "rounded"
-    return False, method
+    return a == g, method
 
 
 def decimal_form(node: Node) -> Num | None:
     """A decimal as written, with its sign and a power of ten; None for what is not one."""
-    if isinstance(node, Num):
-        return node if node.decimals >= 0 else None
-    if isinstance(node, Op) and node.name == "neg":
-        inner = decimal_form(node.args[0])
-        return None if inner is None else Num(-inner.value, inner.decimals, inner.digits)
-    if isinstance(node, Op) and node.name == "percent":
-        inner = decimal_form(node.args[0])
-        return None if inner is None else Num(inner.value / 100, inner.decimals + 2, inner.digits)
-    if isinstance(node, Op) and node.name == "mul" and len(node.args) == 2:
-        inner, power = decimal_form(node.args[0]), _power_of_ten(node.args[1])
-        if inner is not None and power is not None:
-            return Num(inner.value * Fraction(10) ** power, max(0, inner.decimals - power), inner.digits)
+    match node:
+        case Num():
+            return node if node.decimals >= 0 else None
+        case Op("neg", (part,)) if inner := decimal_form(part):
+            return Num(-inner.value, inner.decimals, inner.digits)
+        case Op("percent", (part,)) if inner := decimal_form(part):
+            return Num(inner.value / 100, inner.decimals + 2, inner.digits)
+        case Op("mul", (part, Op("pow", (base, exponent)))) if base == _TEN and (inner := decimal_form(part)):
+            power = literal(exponent)
+            if power is not None and power.denominator == 1 and abs(power) <= 1000:
+                decimals = max(0, inner.decimals - power.numerator)
+                return Num(inner.value * Fraction(10) ** power.numerator, decimals, inner.digits)
     return None
-
-
-def _power_of_ten(node: Node) -> int | None:
-    if not (isinstance(node, Op) and node.name == "pow" and node.args[0] == Num(Fraction(10))):
-        return None
-    exponent = node.args[1]
-    sign = 1
-    if isinstance(exponent, Op) and exponent.name == "neg":
-        exponent, sign = exponent.args[0], -1
-    if not isinstance(exponent, Num) or exponent.value.denominator != 1 or exponent.value > 1000:
-        return None
-    return sign * exponent.value.numerator
 
 
 def rounded(
@@ -135,16 +119,13 @@ def is_rounding(decimal: Num, exact_value: Fraction) -> bool:
 
 
 def _unreduced(node: Node) -> bool:
-    if isinstance(node, Op) and node.name == "neg":
-        return _unreduced(node.args[0])
-    if not (isinstance(node, Op) and node.name == "div"):
-        return False
-    above, below = node.args
-    if isinstance(above, Op) and above.name == "neg":
-        above = above.args[0]
-    if not (isinstance(above, Num) and isinstance(below, Num)) or above.decimals >= 0 or below.decimals >= 0:
-        return False
-    return below.value != 0 and (above.value / below.value).denominator != abs(below.value)
+    match node:
+        case Op("neg", (part,)):
+            return _unreduced(part)
+        case Op("div", (Op("neg", (Num() as above,)) | (Num() as above), Num() as below)):
+            is_whole = above.decimals < 0 and below.decimals < 0
+            return is_whole and below.value != 0 and (above.value / below.value).denominator != abs(below.value)
+    return False
 
 
 def _modular(answer: Node, gold: Node, budget: Budget) -> bool | None:
@@ -218,17 +199,15 @@ def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
 
     Where one alone has an absolute value, as ln |x| and ln x, they also have to be real at the same points.
     """
-    imaginary = _has_imaginary(answer) or _has_imaginary(gold)
-    same_domain = contains(answer, _ABSOLUTE) == contains(gold, _ABSOLUTE)
+    imaginary = any(_IMAGINARY in parts_of(node) for node in (answer, gold))
+    same_domain = contains(answer, "abs") == contains(gold, "abs")
     agreed, complex_agreed, complex_differed = 0, 0, 0
-    for point in range(POINTS):
-        numeric = Numeric(_FIRST_BITS, point, budget)
-        try:
-            a, g = numeric.value(answer), numeric.value(gold)
-            if numeric.highest - numeric.lowest > _FIRST_SPAN:
+    for numeric, (a, g) in values_at_points((answer, gold), _FIRST_BITS, budget):
+        if numeric.highest - numeric.lowest > _FIRST_SPAN:
+            try:
                 a, g, numeric = _again(answer, gold, numeric, budget)
-        except UndefinedError:
-            continue
+            except UndefinedError:
+                continue
         close = _close(a, g, numeric)
         if imaginary or (numeric.is_real(a) and numeric.is_real(g)):
             if not close:
@@ -242,28 +221,6 @@ def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
         return same_domain or not complex_differed
     if complex_agreed + agreed >= 2:
         return not complex_differed
-    if complex_differed:
-        return False
-    if _has_value(gold, budget):
+    if complex_differed or any(True for _ in values_at_points((gold,), _FIRST_BITS, budget)):
         return False
     raise OutOfBoundsError("no point at which both have a value")
-
-
-def _has_value(node: Node, budget: Budget) -> bool:
-    for point in range(POINTS):
-        try:
-            Numeric(_FIRST_BITS, point, budget).value(node)
-        except UndefinedError:
-            continue
-        return True
-    return False
-
-
-def _has_imaginary(node: Node) -> bool:
-    stack = [node]
-    while stack:
-        part = stack.pop()
-        if part == _IMAGINARY:
-            return True
-        stack.extend(children(part))
-    return False

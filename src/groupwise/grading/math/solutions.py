@@ -1,12 +1,11 @@
 """Whether two equations or inequalities have the same solutions: each is the other times a factor."""
 
-from fractions import Fraction
 from itertools import product
 
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError, UndefinedError
 from groupwise.grading.math.exact import PRIME, modular
-from groupwise.grading.math.numeric import POINTS, Numeric
-from groupwise.grading.math.tree import Chain, Const, Node, Num, Op, Var, children, variables
+from groupwise.grading.math.numeric import values_at_points
+from groupwise.grading.math.tree import Chain, Const, Node, Num, Op, Var, parts_of, variables
 
 _EQUAL = frozenset(("=", "~"))
 _TURNED = {">": "<", ">=": "<="}
@@ -57,13 +56,8 @@ def _difference(chain: Chain) -> Node | None:
 
 def _without_denominators(node: Node) -> Node | None:
     """The node times all its different denominators with variables; None where there are none, or too many."""
-    found: dict[Node, None] = {}
-    stack = [node]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Op) and part.name == "div" and variables(part.args[1]):
-            found[part.args[1]] = None
-        stack.extend(children(part))
+    divisions = [part for part in parts_of(node) if isinstance(part, Op) and part.name == "div"]
+    found = dict.fromkeys(part.args[1] for part in divisions if variables(part.args[1]))
     return Op("mul", (node, *found)) if 0 < len(found) <= _MOST_DENOMINATORS else None
 
 
@@ -94,30 +88,20 @@ def _ratio_is_constant_modular(a: Node, g: Node, budget: Budget) -> bool | None:
 
 def _ratio_is_constant_numeric(a: Node, g: Node, budget: Budget) -> bool:
     ratios = []
-    for point in range(POINTS):
-        numeric = Numeric(200, point, budget)
-        try:
-            left, right = numeric.value(a), numeric.value(g)
-            if not numeric.is_real(left) or not numeric.is_real(right):
-                continue
-            if abs(left) < 2**-100 or abs(right) < 2**-100:
-                return False
-            ratios.append(left / right)
-        except (UndefinedError, ZeroDivisionError):
+    for numeric, (left, right) in values_at_points((a, g), 200, budget):
+        if not numeric.is_real(left) or not numeric.is_real(right):
             continue
+        if abs(left) < 2**-100 or abs(right) < 2**-100:
+            return False
+        ratios.append(left / right)
     if len(ratios) < 2:
         raise OutOfBoundsError("no point at which both have a value")
-    return all(abs(ratio - ratios[0]) <= abs(ratios[0]) * Fraction(1, 2**100).__float__() for ratio in ratios)
+    return all(abs(ratio - ratios[0]) <= abs(ratios[0]) * 2.0**-100 for ratio in ratios)
 
 
 def _ratio_is_positive(a: Node, g: Node, budget: Budget) -> bool:
     """The sign of a ratio that is known to be constant."""
-    for point in range(POINTS):
-        numeric = Numeric(200, point, budget)
-        try:
-            left, right = numeric.value(a), numeric.value(g)
-        except UndefinedError:
-            continue
+    for numeric, (left, right) in values_at_points((a, g), 200, budget):
         if left and right and numeric.is_real(left) and numeric.is_real(right):
             return bool(left.real * right.real > 0)
     raise OutOfBoundsError("no point at which both have a value")

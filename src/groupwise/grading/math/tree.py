@@ -1,5 +1,6 @@
 """What an answer is read into: a small tree of immutable nodes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -87,41 +88,46 @@ class Text:
     text: str
 
 
+# The relations of inequalities, and what they are from the other side.
+TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
+
 Node = Num | Const | Var | Op | Items | Chain | Quantity | Clock | Based | Text
-
-
-def variables(node: Node) -> frozenset[str]:
-    """The names of all variables."""
-    names: set[str] = set()
-    stack: list[Node] = [node]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, Var):
-            names.add(part.name)
-        else:
-            stack.extend(children(part))
-    return frozenset(names)
 
 
 def children(node: Node) -> "tuple[Node, ...]":
     """The parts of a node, in order."""
-    if isinstance(node, Op):
-        return node.args
-    if isinstance(node, Items):
-        return node.items
-    if isinstance(node, Chain):
-        return node.sides
-    if isinstance(node, Quantity):
-        return (node.value,)
+    match node:
+        case Op(args=parts) | Items(items=parts) | Chain(sides=parts):
+            return parts
+        case Quantity(value):
+            return (value,)
     return ()
 
 
-def contains(node: Node, names: frozenset[str]) -> bool:
-    """Whether an operation of one of these names occurs."""
-    stack: list[Node] = [node]
+def parts_of(node: Node) -> Iterator[Node]:
+    """The node and everything in it, down to numbers and names."""
+    stack = [node]
     while stack:
         part = stack.pop()
-        if isinstance(part, Op) and part.name in names:
-            return True
+        yield part
         stack.extend(children(part))
-    return False
+
+
+def variables(node: Node) -> frozenset[str]:
+    """The names of all variables."""
+    return frozenset(part.name for part in parts_of(node) if isinstance(part, Var))
+
+
+def contains(node: Node, *names: str) -> bool:
+    """Whether an operation of one of these names occurs."""
+    return any(isinstance(part, Op) and part.name in names for part in parts_of(node))
+
+
+def literal(node: Node) -> Fraction | None:
+    """The value of a written number with or without a minus in front; None for anything else."""
+    match node:
+        case Num(value):
+            return value
+        case Op("neg", (Num(value),)):
+            return -value
+    return None
