@@ -61,14 +61,25 @@ def test_a_part_of_the_suite(sandbox: Sandbox) -> None:
     assert suite.honest_ms > 0
 
 
-@pytest.mark.slow
-def test_the_whole_suite(each_sandbox: Sandbox) -> None:
-    if each_sandbox.unsafe:
-        pytest.skip("it does not hold")
-    suite = run_suite(each_sandbox, read_attacks(ATTACKS))
+def holds(sandbox: Sandbox) -> None:
+    """Every attack of the suite is contained."""
+    suite = run_suite(sandbox, read_attacks(ATTACKS))
     # Semaphores of multiprocessing need a /dev/shm that sandlock cannot make without mounting.
-    known = [] if each_sandbox.name != "sandlock" or each_sandbox.broker.mounts else ["honest_multiprocessing"]
+    known = [] if sandbox.name != "sandlock" or sandbox.broker.mounts else ["honest_multiprocessing"]
     assert [name for name, _ in uncontained(suite) if name not in known] == []
+
+
+@pytest.mark.slow
+def test_the_whole_suite(sandbox: Sandbox) -> None:
+    holds(sandbox)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_whole_suite_in_the_others(each_sandbox: Sandbox, sandbox: Sandbox) -> None:
+    if each_sandbox.unsafe or each_sandbox.name == sandbox.name:
+        pytest.skip("it does not hold, or was tried already")
+    holds(each_sandbox)
 
 
 @pytest.mark.slow

@@ -135,10 +135,9 @@ def test_depth_is_bounded_on_both_sides() -> None:
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     try:
         value = decode(data)
-    except ValueError as error:
-        assert str(error)
-    else:
-        assert repr(decode(encode(value))) == repr(value)
+    except ValueError:
+        value = None
+    assert repr(decode(encode(value))) == repr(value)
 
 
 @settings(max_examples=60, deadline=None)
@@ -148,10 +147,9 @@ def test_damaged_bytes_are_refused_or_read(value: Any, where: int, byte: int, en
     encoded[where % len(encoded)] = byte
     try:
         damaged = decode(bytes(encoded[: end % (len(encoded) + 1)]))
-    except ValueError as error:
-        assert str(error)
-    else:
-        assert repr(decode(encode(damaged))) == repr(damaged)
+    except ValueError:
+        damaged = None
+    assert repr(decode(encode(damaged))) == repr(damaged)
 
 
 @pytest.mark.parametrize(
