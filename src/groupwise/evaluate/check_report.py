@@ -1,6 +1,6 @@
 """What `groupwise check` found, as JSON and for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,7 @@ def to_json(check: Check) -> dict[str, Any]:
         "max_new_tokens": check.max_new_tokens,
         "train": _file_as_json(check.train),
         "eval": [_file_as_json(file) for file in check.held_out],
-        "overlap": {
-            kind: [found._asdict() for found in getattr(check.overlap, kind)]
-            for kind in ("exact", "normalised", "near")
-        },
+        "overlap": {kind: [one._asdict() for one in found] for kind, found in check.overlap._asdict().items()},
     }
 
 
@@ -49,9 +46,9 @@ def print_check(check: Check, console: Console | None = None) -> None:
             table.add_row(label, *values)
     console.print(table)
     for title, lines in _details(check, files):
-        console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
-        for line in lines:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if lines:
+            console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
+            console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     verdict = f"refused: {check.refused}" if check.refused else "these problems can be trained on"
     console.print(verdict, style="bold", highlight=False, markup=False, soft_wrap=True)
 
@@ -100,36 +97,26 @@ def _numbers(file: FileCheck, check: Check) -> list[tuple[str, str]]:
     ]
 
 
-def _details(check: Check, files: Sequence[FileCheck]) -> list[tuple[str, list[str]]]:
-    details: list[tuple[str, list[str]]] = []
-    unusable = [row for file in files for row in file.report.unusable]
-    if unusable:
-        lines = [f"{row.source}: {_short(row.reason)}" for row in unusable]
-        details.append(("rows that cannot be used:", listed(lines)))
-    for title, groups in (
-        ("the same question with different answers:", [g for file in files for g in file.repeats.contradictory]),
-        ("very long answers, without a box; are these solutions?", _alone(files, "long_answers")),
-        ("questions that end with the answer:", _alone(files, "given_away")),
-        ("no domain, where other rows have one:", _alone(files, "missing_domain")),
+def _details(check: Check, files: Sequence[FileCheck]) -> Iterator[tuple[str, list[str]]]:
+    """Titles, each with the rows that somebody has to look at; without rows there is nothing to see."""
+    unusable = [f"{row.source}: {_short(row.reason)}" for file in files for row in file.report.unusable]
+    yield "rows that cannot be used:", listed(unusable)
+    contradictory = [", ".join(group) for file in files for group in file.repeats.contradictory]
+    yield "the same question with different answers:", listed(contradictory, _LISTED)
+    for title, remark in (
+        ("very long answers, without a box; are these solutions?", "long_answers"),
+        ("questions that end with the answer:", "given_away"),
+        ("no domain, where other rows have one:", "missing_domain"),
     ):
-        if groups:
-            details.append((title, listed([", ".join(group) for group in groups], _LISTED)))
-    shared = (*check.overlap.exact, *check.overlap.normalised, *check.overlap.near)
-    if shared:
-        counts = ", ".join(f"{len(getattr(check.overlap, kind))} {kind}" for kind in ("exact", "normalised", "near"))
-        details.append(
-            (f"held-out questions that training has too ({counts}):", listed(list(map(_overlap_line, shared)), _LISTED))
-        )
-    return details
+        yield title, listed([source for file in files for source in getattr(file.remarks, remark)], _LISTED)
+    shared = [_overlap_line(shared) for kind in check.overlap for shared in kind]
+    counts = ", ".join(f"{len(found)} {kind}" for kind, found in check.overlap._asdict().items())
+    yield f"held-out questions that training has too ({counts}):", listed(shared, _LISTED)
 
 
 def _extra(groups: Sequence[Sequence[str]]) -> int:
     """How many rows say again what another one says."""
     return sum(len(group) - 1 for group in groups)
-
-
-def _alone(files: Sequence[FileCheck], name: str) -> list[tuple[str, ...]]:
-    return [(source,) for file in files for source in getattr(file.remarks, name)]
 
 
 def _overlap_line(shared: Shared) -> str:
