@@ -5,7 +5,6 @@ import typing
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -110,15 +109,11 @@ def annotation_text(annotation: Any) -> str:
     raise TypeError(f"no words for the type {annotation}")
 
 
-_BOUNDS = {
-    annotated_types.Ge: ("at least", "ge"),
-    annotated_types.Gt: ("more than", "gt"),
-    annotated_types.Le: ("at most", "le"),
-    annotated_types.Lt: ("less than", "lt"),
-}
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 def _bounds_text(metadata: Sequence[Any]) -> str:
-    stated = [(*_BOUNDS[type(bound)], bound) for bound in metadata if type(bound) in _BOUNDS]
-    words = [f"{word} {getattr(bound, name)}" for word, name, bound in stated]
+    words = [
+        f"{of} {getattr(bound, name)}" for bound in metadata for name, of in _BOUNDS.items() if hasattr(bound, name)
+    ]
     return f" of {' and '.join(words)}" if words else ""
