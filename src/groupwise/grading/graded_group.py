@@ -85,8 +85,12 @@ class GradedGroup:
 
     def rows(self, advantages_G: Sequence[float] | None) -> list[dict[str, Any]]:
         """A record of each completion, for the rollout files."""
-        return [
-            {
+        rows = []
+        for g, (completion, scores, verdict) in enumerate(
+            zip(self.completions, self.scores_GK, self.verdicts_G, strict=True)
+        ):
+            score_of = dict(zip(self.names_K, scores, strict=True))
+            row = {
                 "problem": self.problem.id,
                 "domain": self.problem.domain,
                 "question": self.problem.question,
@@ -96,19 +100,15 @@ class GradedGroup:
                 "tokens": len(completion.ids),
                 "finish_reason": completion.finish_reason,
                 "version": completion.version,
-                "rewards": {name: score.value for name, score in zip(self.names_K, self.scores_GK[g], strict=True)},
-                "status": {name: score.status for name, score in zip(self.names_K, self.scores_GK[g], strict=True)},
-                "detail": {
-                    name: score.detail
-                    for name, score in zip(self.names_K, self.scores_GK[g], strict=True)
-                    if score.detail
-                },
-                "verdict": _verdict_row(self.verdicts_G[g]),
+                "rewards": {name: score.value for name, score in score_of.items()},
+                "status": {name: score.status for name, score in score_of.items()},
+                "detail": {name: score.detail for name, score in score_of.items() if score.detail},
+                "verdict": _verdict_row(verdict),
                 "total": float(self.totals_G[g]),
                 "advantage": None if advantages_G is None else float(advantages_G[g]),
             }
-            for g, completion in enumerate(self.completions)
-        ]
+            rows.append(row)
+        return rows
 
 
 def _verdict_row(verdict: Verdict | None) -> dict[str, Any] | None:
@@ -142,6 +142,7 @@ def graded_group(
     rewards_GK = np.array([[score.value for score in row] for row in scores_GK], dtype=np.float64)
     errors_GK = np.array([[score.status == "error" for score in row] for row in scores_GK])
     dropped_G, failed = np.zeros(len(completions), dtype=bool), False
+    least = config.advantage.estimator.least_graded(config.batch.samples_per_prompt)
     for name, errors_G in zip(names_K, errors_GK.T, strict=True):
         match on_error(name, options, config.grading.on_error) if errors_G.any() else None:
             case "drop_sample":
@@ -166,11 +167,7 @@ def graded_group(
         rewards_GK=rewards_GK,
         totals_G=combine(rewards_GK, options, names_K),
         dropped_G=dropped_G,
-        failed=failed
-        or bool(
-            dropped_G.any()
-            and (~dropped_G).sum() < config.advantage.estimator.least_graded(config.batch.samples_per_prompt)
-        ),
+        failed=failed or bool(dropped_G.any() and (~dropped_G).sum() < least),
     )
 
 

@@ -63,10 +63,9 @@ class GraderPool(Closing):
             of_domain = [problem for problem in problems if problem.domain == domain]
             kinds = {kind_of(problem, options.correctness) for problem in of_domain}
             if "code" in kinds:
-                if missing := next(
-                    (p for p in of_domain if options.correctness.grader == "code" and not p.tests), None
-                ):
-                    raise DataError(f"{missing.place}: the grader is 'code', and it has no tests")
+                for problem in of_domain:
+                    if options.correctness.grader == "code" and not problem.tests:
+                        raise DataError(f"{problem.place}: the grader is 'code', and it has no tests")
                 remarks += _about(self._code_sandbox(), f"programs of the domain {domain}")
             if "scorer" in kinds:
                 for target in {problem.scorer for problem in of_domain if problem.scorer}:
@@ -75,7 +74,9 @@ class GraderPool(Closing):
             if options.correctness.second_grader != "none" and "math" in kinds:
                 remarks.append(f"answers that stay undecided are asked of math-verify {self._second_grader().where}")
             for name, function in options.functions.items():
-                self._function(name, function).dry_run(dry_samples(of_domain[0], self._samples, encode))
+                self._function(name, function).dry_run(
+                    dry_samples(of_domain[0], self._config.batch.samples_per_prompt, encode)
+                )
                 remarks.append(f"reward function {name} ({function.path}) passed a dry run on {of_domain[0].id}")
         return list(dict.fromkeys(remarks))
 
@@ -114,14 +115,7 @@ class GraderPool(Closing):
         """The scores of a reward function, over G."""
         row = row_of(problem)
         samples = [
-            SampleInput(
-                problem_id=problem.id,
-                ids=response.ids,
-                raw_text=response.text,
-                text=text,
-                finish_reason="length" if response.truncated else "stop",
-                row=row,
-            )
+            SampleInput(problem.id, response.ids, response.text, text, "length" if response.truncated else "stop", row)
             for response, text in zip(responses_G, clean_texts_G, strict=True)
         ]
         scores: Future[list[Score]] = Future()
@@ -135,10 +129,6 @@ class GraderPool(Closing):
         self._functions.clear()
         self._scorers.clear()
         self._sandbox = self._threads = self._second = None
-
-    @property
-    def _samples(self) -> int:
-        return self._config.batch.samples_per_prompt
 
     def _function(self, name: str, options: FunctionOptions) -> RewardFunction:
         # Domains may differ in weight, condition and what a failure does, and still share the processes.
@@ -209,14 +199,7 @@ def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]]
     texts = [f"<think>So it is this.</think>\n\\boxed{{{problem.answer}}}", problem.answer, "", "<think>So it is"]
     row = row_of(problem)
     return [
-        SampleInput(
-            problem_id=problem.id,
-            ids=tuple(encode(text)),
-            raw_text=text,
-            text=text,
-            finish_reason="length" if index % len(texts) == 3 else "stop",
-            row=row,
-        )
+        SampleInput(problem.id, tuple(encode(text)), text, text, "length" if index % len(texts) == 3 else "stop", row)
         for index, text in enumerate((texts * count)[: max(count, 1)])
     ]
 

@@ -107,7 +107,6 @@ def test_kinds_of_failure(name: str, call: str, kind: str, message: str) -> None
         assert got.failure is not None
         assert got.failure.kind == kind
         assert message in got.failure.message
-        assert got.describe("mine").startswith(f"mine: problem {got.problem_id}: {kind}: ")
 
 
 def test_line_of_the_error_is_the_users() -> None:

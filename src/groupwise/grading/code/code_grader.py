@@ -1,16 +1,13 @@
 """Programs are graded by what they give: inputs go into the sandbox, what comes out is compared here."""
 
 import re
-from collections.abc import Sequence
-from itertools import islice
 from time import perf_counter
-from typing import Literal, NamedTuple
 
 from groupwise.grading.code.code_compare import same_output, same_result
 from groupwise.grading.code.code_extract import extract_program
 from groupwise.grading.code.code_view import Views
 from groupwise.grading.components.correctness import CodeOptions
-from groupwise.grading.records import Response, Verdict
+from groupwise.grading.records import Response, Status, Verdict
 from groupwise.grading.sandbox.runs import Call, CallResult, Limits, Outcome
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.problem import CallTest, CodeTests, StdinTest
@@ -24,10 +21,8 @@ class SandboxError(Exception):
     """The sandbox could not run the program, which says nothing about the program."""
 
 
-class _Judgement(NamedTuple):
-    passed: int
-    total: int
-    first_failure: str
+class _LoadError(Exception):
+    """The program cannot be loaded, so that no test passes."""
 
 
 def grade_code(
@@ -48,54 +43,45 @@ def grade_code(
     method = "calls" if tests.calls else "stdin"
     remarks = {"continued": extraction.continued, "weak_oracle": bool(tests.weak_oracle)}
     flags = [name for name, applies in remarks.items() if applies]
+
+    def verdict(status: Status, score: float, detail: str) -> Verdict:
+        # What a program raises may hold characters that no file takes.
+        detail = detail.encode("utf-8", "backslashreplace").decode("utf-8")
+        return Verdict(status, score, extraction.block, method, 1000 * (perf_counter() - start), detail, tuple(flags))
+
     if not extraction.program:
-        return _verdict("no_answer", 0.0, start, "", method, extraction.reason, flags)
+        return verdict("no_answer", 0.0, extraction.reason)
+    judge = _judge_calls if tests.calls else _judge_outputs
     try:
-        if tests.calls:
-            judgement = _judge_calls(extraction.program, tests, sandbox, options, limits)
-        else:
-            judgement = _judge_outputs(extraction.program, tests, sandbox, options, limits)
+        failures = judge(extraction.program, tests, sandbox, options, limits)
     except SandboxError as error:
-        return _verdict("error", float("nan"), start, extraction.block, method, f"sandbox: {error}", flags)
-    if judgement.total == 0:
-        return _verdict("gold_bad", float("nan"), start, extraction.block, method, "the problem has no tests", flags)
-    all_passed = judgement.passed == judgement.total
-    if all_passed and method == "stdin" and judgement.total == 1 and not _READS_INPUT.search(extraction.program):
+        return verdict("error", float("nan"), f"sandbox: {error}")
+    except _LoadError as error:
+        return verdict("wrong", 0.0, _short(f"the program does not load: {error}"))
+    total = len(failures)
+    if total == 0:
+        return verdict("gold_bad", float("nan"), "the problem has no tests")
+    first = next((f"test {number} of {total}: {failure}" for number, failure in enumerate(failures, 1) if failure), "")
+    if not first and method == "stdin" and total == 1 and not _READS_INPUT.search(extraction.program):
         flags.append("prints_expected")
-    score = judgement.passed / judgement.total if options.credit == "fraction" else float(all_passed)
-    status: Literal["correct", "wrong"] = "correct" if all_passed else "wrong"
-    return _verdict(status, score, start, extraction.block, method, judgement.first_failure, flags)
-
-
-def _verdict(
-    status: Literal["correct", "wrong", "no_answer", "gold_bad", "error"],
-    score: float,
-    start: float,
-    extracted: str,
-    method: str,
-    detail: str,
-    flags: Sequence[str],
-) -> Verdict:
-    milliseconds = 1000 * (perf_counter() - start)
-    # What a program raises may hold characters that no file takes.
-    detail = detail.encode("utf-8", "backslashreplace").decode("utf-8")
-    return Verdict(status, score, extracted, method, milliseconds, detail, tuple(flags))
+    score = failures.count("") / total if options.credit == "fraction" else float(not first)
+    return verdict("wrong" if first else "correct", score, first)
 
 
 def _judge_calls(
     program: str, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None
-) -> _Judgement:
+) -> list[str]:
+    """The failure of each test; empty where it passes."""
     used: tuple[CallTest, ...] = tests.calls[: options.max_tests or None]
     run = sandbox.call(program, tests.entry_point, [Call(test.args, dict(test.kwargs)) for test in used], limits)
     if run.outcome.status == "failed":
         raise SandboxError(run.outcome.detail)
     if run.load_error:
-        return _Judgement(0, len(used), _short(f"the program does not load: {run.load_error}"))
+        raise _LoadError(run.load_error)
     views = Views(tests.helpers)
     # A result that the report lacks has not passed.
     padded = [*run.results, *[CallResult("missing")] * (len(used) - len(run.results))]
-    failures = [_call_failure(result, test, run.outcome, views) for result, test in zip(padded, used, strict=True)]
-    return _judged(failures, len(used))
+    return [_call_failure(result, test, run.outcome, views) for result, test in zip(padded, used, strict=True)]
 
 
 def _call_failure(result: CallResult, test: CallTest, outcome: Outcome, views: Views) -> str:
@@ -117,7 +103,8 @@ def _call_failure(result: CallResult, test: CallTest, outcome: Outcome, views: V
 
 def _judge_outputs(
     program: str, tests: CodeTests, sandbox: Sandbox, options: CodeOptions, limits: Limits | None
-) -> _Judgement:
+) -> list[str]:
+    """As `_judge_calls`; where the credit is all or nothing, tests behind the first failure are not run."""
     used: tuple[StdinTest, ...] = tests.stdin[: options.max_tests or None]
     failures: list[str] = []
     for test in used:
@@ -132,26 +119,18 @@ def _judge_outputs(
         failures.append(failure)
         if failure and options.credit == "all":
             break
-    return _judged(failures, len(used))
-
-
-def _judged(failures: Sequence[str], total: int) -> _Judgement:
-    passed = sum(not failure for failure in failures)
-    first = next(((number, failure) for number, failure in enumerate(failures, start=1) if failure), None)
-    return _Judgement(passed, total, f"test {first[0]} of {total}: {first[1]}" if first else "")
+    return failures + ["not run"] * (len(used) - len(failures))
 
 
 def _ending(outcome: Outcome) -> str:
     """How a run ended badly; empty for one that ended by itself with exit code 0."""
-    if outcome.status == "timeout":
-        return "time limit"
-    if outcome.status == "output_limit":
-        return "output limit"
+    if outcome.status in ("timeout", "output_limit"):
+        return "time limit" if outcome.status == "timeout" else "output limit"
     if outcome.status == "killed":
         return _SIGNALS.get(outcome.signal or 0, f"signal {outcome.signal}")
     if outcome.exit_code:
         lines = outcome.stderr[-2000:].decode("utf-8", "replace").split("\n")
-        last = next(islice((line.strip() for line in reversed(lines) if line.strip()), 1), "")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"exit code {outcome.exit_code}" + (f": {_short(last)}" if last else "")
     return ""
 

@@ -19,6 +19,7 @@ is no content.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
@@ -130,16 +131,9 @@ def pieces_of_ids(ids: Sequence[int], form: Form, tag_ids: Mapping[str, int], de
     tags = {tag_ids[tag]: tag for tag in TAGS[form] if tag in tag_ids}
     spelled = any(tag not in tag_ids for tag in TAGS[form])
     pieces: list[str] = []
-    run: list[int] = []
-    for token in (*ids, None):
-        if token is not None and token not in tags:
-            run.append(token)
-            continue
-        if run:
-            pieces += _pieces_of_run(run, form, spelled, decoder)
-        run = []
-        if token is not None:
-            pieces.append(tags[token])
+    for tag, run in itertools.groupby(ids, tags.get):
+        tokens = list(run)
+        pieces += [tag] * len(tokens) if tag else _pieces_of_run(tokens, form, spelled, decoder)
     return pieces
 
 
@@ -183,14 +177,9 @@ def kept_fraction(pieces: Sequence[str], form: Form) -> float:
     if _repeated_or_empty(pieces, form):
         return 0.0
     if form == "think":
-        opened, closed = THINK in pieces, THINK_END in pieces
-        kept = (
-            opened and CONTENT in pieces[pieces.index(THINK) + 1 :][:1],
-            opened and CONTENT in pieces[pieces.index(THINK) + 1 :][:1] and pieces[0] == THINK,
-            closed and CONTENT in pieces[: pieces.index(THINK_END)],
-            closed and CONTENT in pieces[: pieces.index(THINK_END)] and pieces[-1] == CONTENT,
-        )
-        return sum(kept) / 4
+        begun = THINK in pieces and CONTENT in pieces[pieces.index(THINK) + 1 :][:1]
+        ended = THINK_END in pieces and CONTENT in pieces[: pieces.index(THINK_END)]
+        return (begun + (begun and pieces[0] == THINK) + ended + (ended and pieces[-1] == CONTENT)) / 4
     reasoning, answer = _place(pieces, _REASONING), _place(pieces, _ANSWER)
     if reasoning < 0 or answer < 0:
         return (int(reasoning >= 0) + int(answer >= 0)) / 4
@@ -210,12 +199,10 @@ def _pieces_of_run(run: list[int], form: Form, spelled: bool, decoder: Decoder) 
 
 def _repeated_or_empty(pieces: Sequence[str], form: Form) -> bool:
     tags = TAGS[form]
-    if any(pieces.count(tag) > 1 for tag in tags):
-        return True
-    for opening, closing in zip(tags[::2], tags[1::2], strict=True):
-        if opening in pieces and closing in pieces and pieces.index(closing) <= pieces.index(opening) + 1:
-            return True
-    return False
+    return any(pieces.count(tag) > 1 for tag in tags) or any(
+        opening in pieces and closing in pieces and pieces.index(closing) <= pieces.index(opening) + 1
+        for opening, closing in zip(tags[::2], tags[1::2], strict=True)
+    )
 
 
 def _place(pieces: Sequence[str], pair: tuple[str, ...]) -> int:

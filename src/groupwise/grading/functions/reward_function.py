@@ -11,6 +11,7 @@ from typing import Any
 
 from groupwise.closing import Closing
 from groupwise.errors import DataError
+from groupwise.grading.functions.function_worker import ARGUMENTS
 from groupwise.grading.functions.samples import SampleInput
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.grading.workers import Failure, Result, WorkerPool
@@ -28,12 +29,6 @@ class FunctionScore:
     problem_id: str
     value: float
     failure: Failure | None = None
-
-    def describe(self, name: str) -> str:
-        """The failure in one line, for people; `name` is that of the component."""
-        if self.failure is None:
-            return f"{name}: problem {self.problem_id}: {self.value:g}"
-        return f"{name}: problem {self.problem_id}: {self.failure.kind}: {self.failure.message}"
 
 
 class RewardFunction(Closing):
@@ -61,9 +56,9 @@ class RewardFunction(Closing):
         """Judge the completions of one problem: one score for each, in their order. Failures are part of the scores."""
         scores: Future[list[FunctionScore]] = Future()
         scores.set_running_or_notify_cancel()
-        calls = [samples] if self.options.call == "batch" else [[sample] for sample in samples]
-        calls = [call for call in calls if call]
-        futures = [self._pool.submit([_told(sample) for sample in call]) for call in calls]
+        calls = [samples] if samples and self.options.call == "batch" else [[sample] for sample in samples]
+        payloads = [[{name: getattr(sample, name) for name in ARGUMENTS} for sample in call] for call in calls]
+        futures = [self._pool.submit(payload) for payload in payloads]
         missing = len(futures)
         lock = threading.Lock()
 
@@ -107,19 +102,9 @@ class RewardFunction(Closing):
         return (
             f"{head} failed on a dry run, on problem {problem_id}: {failure.kind}: {failure.message}. "
             f"Expected was {expected} within {self.options.timeout_seconds:g} s and "
-            f"{self.options.memory_mb} MB. Mend the function, or its options under rewards.functions.{self.name}"
+            f"{self.options.memory_mb} MB. Fix the function, or its options under rewards.functions.{self.name}"
             f"{printed}"
         )
-
-
-def _told(sample: SampleInput) -> dict[str, Any]:
-    return {
-        "ids": list(sample.ids),
-        "raw_text": sample.raw_text,
-        "text": sample.text,
-        "row": dict(sample.row),
-        "finish_reason": sample.finish_reason,
-    }
 
 
 def _scores(samples: Sequence[SampleInput], future: Future[Result]) -> list[FunctionScore]:

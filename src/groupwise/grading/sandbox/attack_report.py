@@ -1,5 +1,6 @@
 """`groupwise sandbox check`: the suite on this machine, as a table or as JSON."""
 
+import itertools
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupwise.errors import DataError, UsageError
-from groupwise.grading.sandbox.attack_suite import ATTACKS, AttackResult, SuiteResult, read_attacks, run_suite
+from groupwise.grading.sandbox.attack_suite import ATTACKS, SuiteResult, read_attacks, run_suite
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS, open_backend, open_sandbox
 from groupwise.grading.sandbox.runs import SandboxOptions
@@ -32,13 +33,12 @@ def check(backend: str, attacks: str | None, console: Console | None) -> SuiteRe
         if console is None:
             return run_suite(sandbox, wanted)
         with console.status(f"{sandbox.name}: {len(wanted)} programs") as status:
-            done: list[AttackResult] = []
-
-            def tell(result: AttackResult) -> None:
-                done.append(result)
-                status.update(f"{sandbox.name}: {len(done)} of {len(wanted)} programs, {result.name}")
-
-            return run_suite(sandbox, wanted, tell)
+            done = itertools.count(1)
+            return run_suite(
+                sandbox,
+                wanted,
+                lambda last: status.update(f"{sandbox.name}: {next(done)} of {len(wanted)} programs, {last.name}"),
+            )
 
 
 def as_data(suite: SuiteResult) -> dict[str, Any]:

@@ -62,16 +62,13 @@ class WorkerSpec:
     on_output: Callable[[bytes], None]
 
 
-class _DeadlineError(Exception):
-    pass
+class _NoReplyError(Exception):
+    """A call without a reply: the kind of its failure, and the message where the end of the process is not the one."""
 
-
-class _EndedError(Exception):
-    pass
-
-
-class _GarbledError(Exception):
-    pass
+    def __init__(self, kind: str, message: str = "") -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.message = message
 
 
 class WorkerProcess:
@@ -130,19 +127,13 @@ class WorkerProcess:
         value: JSON = None
         failure: Failure | None = None
         try:
-            reply = self._wait(struct.pack(">I", len(body)) + body, began + timeout_seconds)
-        except _DeadlineError:
-            self._read_output()
-            failure = self._failure("timeout", f"did not return within {timeout_seconds:g} s and was killed")
-            self.kill()
-        except _GarbledError as error:
-            self.kill()
-            failure = self._failure("bad_value", str(error))
-        except _EndedError:
-            self._await_exit()
+            reply = self._wait(struct.pack(">I", len(body)) + body, timeout_seconds)
+        except _NoReplyError as error:
+            if error.kind == "died":
+                self._await_exit()
             self.kill()
             self._read_output()
-            failure = self._failure("died", self._process.ending())
+            failure = self._failure(error.kind, error.message or self._process.ending())
         else:
             self._read_output()
             value = reply.get("value")
@@ -155,12 +146,13 @@ class WorkerProcess:
         message = message.encode("utf-8", "backslashreplace").decode("utf-8")
         return Failure(kind, message, self._tail.decode(errors="replace").strip(), data)
 
-    def _wait(self, data: bytes, deadline: float) -> dict[str, JSON]:
+    def _wait(self, data: bytes, timeout_seconds: float) -> dict[str, JSON]:
+        deadline = time.monotonic() + timeout_seconds
         outgoing = memoryview(data)
         while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise _DeadlineError
+                raise _NoReplyError("timeout", f"did not return within {timeout_seconds:g} s and was killed")
             poll = select.poll()
             poll.register(self._process.stdout, select.POLLIN)
             if self._output_open:
@@ -181,20 +173,20 @@ class WorkerProcess:
             if self._process.stdout in fds:
                 chunk = os.read(self._process.stdout, 1 << 16)
                 if not chunk:
-                    raise _EndedError
+                    raise _NoReplyError("died")
                 self._buffer += chunk
                 reply = self._take_frame()
                 if reply is not None:
                     return reply
             elif not ready and not self._process.runs():
-                raise _EndedError  # A process that it left behind holds the pipe open.
+                raise _NoReplyError("died")  # A process that it left behind holds the pipe open.
 
     def _take_frame(self) -> dict[str, JSON] | None:
         """The reply to the current call, once it is complete."""
         while len(self._buffer) >= 4:
             length = struct.unpack(">I", self._buffer[:4])[0]
             if length > _REPLY_BYTES:
-                raise _GarbledError(f"returned {length} bytes; at most {_REPLY_BYTES} are read")
+                raise _NoReplyError("bad_value", f"returned {length} bytes; at most {_REPLY_BYTES} are read")
             if len(self._buffer) < 4 + length:
                 return None
             body = bytes(self._buffer[4 : 4 + length])
@@ -202,7 +194,7 @@ class WorkerProcess:
             try:
                 reply = json.loads(body)
             except ValueError:
-                raise _GarbledError("something else wrote to the channel of replies") from None
+                raise _NoReplyError("bad_value", "something else wrote to the channel of replies") from None
             if isinstance(reply, dict) and reply.get("id") == self._calls:
                 return reply
         return None
