@@ -23,6 +23,9 @@ from groupwise.config.hints import suggest_keys
 from groupwise.config.step import RunOptions
 from groupwise.config.yaml_document import read_document, write_yaml
 from groupwise.errors import UsageError
+from groupwise.grading.components.group_relative_length import GroupRelativeLength
+from groupwise.grading.components.regex_format import RegexFormat
+from groupwise.grading.components.tagged_format import ThinkAnswerFormat
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
@@ -75,6 +78,21 @@ def error_of(*arguments: str) -> str:
 
 def test_nothing_gives_the_defaults() -> None:
     assert compose_train_config([]) == TrainConfig()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["rewards.format.type=think_answer", "rewards.format=think_answer", "rewards.format={type: think_answer}"],
+)
+def test_a_reward_of_another_type_keeps_the_options_that_both_have(change: str) -> None:
+    stated = ["rewards.format={type: think, weight: 0.2, requires: correctness, strictness: soft}", change]
+    config = compose_train_config(stated)
+    assert config.rewards.format == ThinkAnswerFormat(weight=0.2, requires="correctness", strictness="soft")
+    assert compose_train_config([*stated, "rewards.format=think"]).rewards.format.weight == 0.2
+    regex = compose_train_config([*stated, "rewards.format={type: regex, pattern: 'a+', weight: 0.1}"])
+    assert regex.rewards.format == RegexFormat(pattern="a+", weight=0.1, requires="correctness")
+    length = compose_train_config(["rewards.length={weight: 0.3, free_tokens: 9}", "rewards.length=group_relative"])
+    assert length.rewards.length == GroupRelativeLength(weight=0.3)
 
 
 def test_later_wins_sections_merge_and_lists_are_replaced(write: Write) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from groupwise.config.schema import as_named_sections, as_section, as_techniques
+from groupwise.grading.components.component import RewardComponent
+from groupwise.technique import Technique
 
 
 def merged(owner: type[BaseModel] | None, earlier: Any, later: Any) -> Any:
@@ -22,7 +24,7 @@ def merged(owner: type[BaseModel] | None, earlier: Any, later: Any) -> Any:
         if value is None and (section or entry or techniques):
             continue
         if info and techniques:
-            whole[name] = _merged_technique(info.default.type, before, value)
+            whole[name] = _merged_technique(techniques, info.default.type, before, value)
         elif section or (info is None and isinstance(before, dict)):
             whole[name] = merged(section, before, value)
         elif entry and isinstance(value, dict):
@@ -35,13 +37,22 @@ def merged(owner: type[BaseModel] | None, earlier: Any, later: Any) -> Any:
     return whole
 
 
-def _merged_technique(default: str, earlier: Any, later: Any) -> Any:
-    """Options without a name, or with the same one, are for the technique chosen so far; another name starts anew."""
-    stated = {"type": earlier} if isinstance(earlier, str) else earlier
-    if not (isinstance(stated, dict) and isinstance(later, dict)):
+def _merged_technique(techniques: dict[str, type[Technique]], default: str, earlier: Any, later: Any) -> Any:
+    """Options without a name, or with the same one, are for the technique chosen so far; another name starts anew.
+
+    Of reward components the options that both have are kept, such as the weight, also by a name alone: whoever changes
+    how the format is recognised still wants it rewarded.
+    """
+    stated, given = ({"type": value} if isinstance(value, str) else value for value in (earlier, later))
+    if not (isinstance(stated, dict) and isinstance(given, dict)):
         return later
     chosen = stated.get("type", default)
-    return {**stated, **later} if later.get("type", chosen) == chosen else later
+    name = given.get("type", chosen)
+    technique = techniques.get(name) if isinstance(name, str) else None
+    if technique is not None and issubclass(technique, RewardComponent):
+        shared = stated if name == chosen else {key: stated[key] for key in stated if key in technique.model_fields}
+        return {**shared, **given}
+    return {**stated, **given} if name == chosen and isinstance(later, dict) else later
 
 
 def differences(base: Any, whole: Any) -> Any:
