@@ -38,9 +38,9 @@ SHAPES = [(7, (5, 1, 9, 3, 12)), (1, (4,)), (12, (1, 1, 8)), (3, (6, 2, 2, 11, 1
 
 @dataclass(frozen=True)
 class TrainSequence:
-    """One episode; arrays have one entry for each of its sampled tokens.
+    """One episode, or a further sequence of the one before; arrays have one entry for each of its sampled tokens.
 
-    sampled: which of `ids` were sampled, where some are context.
+    sampled: which of `ids` were sampled, where some are context. continues: it belongs to the episode before.
     """
 
     ids: Ids
@@ -54,6 +54,7 @@ class TrainSequence:
     policy_mask: NDArray[np.bool_] | None = None
     drift: Floats | None = None
     sampled: NDArray[np.bool_] | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,25 +97,33 @@ def batch_of(groups: Sequence[TrainGroup]) -> StepBatch:
     def floats(of: Callable[[TrainSequence], Floats]) -> Tensor:
         return torch.from_numpy(np.concatenate([*map(of, sequences), np.empty(0, np.float32)]))
 
-    lengths_E = torch.tensor([len(s.sampler_logps) for s in sequences], dtype=torch.int64)
-    group_E = torch.tensor([p for p, group in enumerate(groups) for _ in group.sequences], dtype=torch.int64)
-    trained_E = torch.tensor([s.trained for s in sequences], dtype=torch.bool)
+    pairs = [(p, sequence) for p, group in enumerate(groups) for sequence in group.sequences if not sequence.continues]
+    lengths_B = torch.tensor([len(s.sampler_logps) for s in sequences], dtype=torch.int64)
+    episode_B = torch.tensor([not s.continues for s in sequences], dtype=torch.int64).cumsum(0) - 1
+    lengths_E = torch.zeros(len(pairs), dtype=torch.int64).index_add(0, episode_B, lengths_B)
+    group_E = torch.tensor([p for p, _ in pairs], dtype=torch.int64)
+    trained_E = torch.tensor([s.trained for _, s in pairs], dtype=torch.bool)
     sampled = tuple(np.ones(len(s.ids), dtype=bool) if s.sampled is None else s.sampled for s in sequences)
+    turns: list[int] = []
+    for sequence, sampled_T in zip(sequences, sampled, strict=True):
+        first = turns[-1] + 1 if sequence.continues else 0
+        turns += [first + turn for turn in turns_of(sampled_T)]
     kept = tuple(s.kept for s in sequences if s.kept is not None)
-    advantages_E = torch.tensor([s.advantage for s in sequences], dtype=torch.float32)
+    advantages_B = torch.tensor([s.advantage for s in sequences], dtype=torch.float32)
     return StepBatch(
         prompt_ids_P=tuple(group.prompt_ids for group in groups),
         domain_P=tuple(group.domain for group in groups),
         group_E=group_E,
-        token_ids_E=tuple(s.ids for s in sequences),
-        sampled_E=sampled if any(s.sampled is not None for s in sequences) else None,
+        episode_B=episode_B,
+        token_ids_B=tuple(s.ids for s in sequences),
+        sampled_B=sampled if any(s.sampled is not None for s in sequences) else None,
         kept_E=kept or None,
         lengths_E=lengths_E,
         group_tokens_E=group_token_totals(lengths_E, group_E, len(groups), trained_E)[group_E],
         trained_E=trained_E,
-        kl_coefficient_E=torch.tensor([g.kl_coefficient for g in groups for _ in g.sequences], dtype=torch.float32),
-        turn_N=torch.tensor([turn for sampled_T in sampled for turn in turns_of(sampled_T)], dtype=torch.int64),
-        advantages_N=advantages_E.repeat_interleave(lengths_E),
+        kl_coefficient_E=torch.tensor([groups[p].kl_coefficient for p, _ in pairs], dtype=torch.float32),
+        turn_N=torch.tensor(turns, dtype=torch.int64),
+        advantages_N=advantages_B.repeat_interleave(lengths_B),
         sampler_logps_N=floats(lambda s: s.sampler_logps),
         old_logps_N=floats(lambda s: s.old_logps),
         ref_logps_N=stream(lambda s: s.ref_logps),

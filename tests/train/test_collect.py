@@ -318,7 +318,7 @@ def test_advantages_of_groups() -> None:
 def test_the_update_gets_the_ids_of_the_engine() -> None:
     group = group_of([RIGHT, WRONG])
     batch = step_batch([group], np.array([[0.5, -0.5]]), config_of())
-    assert all(ids is c.ids for ids, c in zip(batch.token_ids_E, group.completions, strict=True))
+    assert all(ids is c.ids for ids, c in zip(batch.token_ids_B, group.completions, strict=True))
     recorded = np.concatenate([completion.logps for completion in group.completions])
     assert batch.old_logps_N is batch.sampler_logps_N
     assert batch.sampler_logps_N.tolist() == recorded.tolist()

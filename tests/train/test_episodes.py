@@ -27,8 +27,14 @@ from tests.support.episodes import (
 )
 from tests.support.tiny import build, gradients, plain_scores, policy_of, random_ids, relative_difference
 
-# Prompt, and the spans of each episode: sampled tokens, context, sampled tokens, and so on.
-SPANS = [(5, ((4, 3, 2), (6,), (1, 5, 1, 2, 3))), (2, ((2, 1, 1), (1,))), (9, ((3, 2, 4, 1, 2), (2, 6, 5)))]
+# Prompt, and the spans of each sequence: sampled tokens, context, sampled tokens, and so on. One that begins with
+# context is a further sequence of the episode before.
+SPANS = [
+    (5, ((4, 3, 2), (6,), (1, 5, 1, 2, 3))),
+    (2, ((2, 1, 1), (0, 3, 2, 1, 1), (1,))),
+    (9, ((3, 2, 4, 1, 2), (2, 6, 5))),
+]
+RATIOS = ("token", "sequence_geometric_mean", "gspo_token", "sequence_product")
 
 
 def episode_groups(model: PreTrainedModel) -> list[TrainGroup]:
@@ -36,44 +42,74 @@ def episode_groups(model: PreTrainedModel) -> list[TrainGroup]:
     generator = np.random.default_rng(3)
     groups = []
     for prompt_length, episodes in SPANS:
-        prompt, made = random_ids(generator, prompt_length), []
+        prompt, made = random_ids(generator, prompt_length), list[TrainSequence]()
         for spans in episodes:
             ids = random_ids(generator, sum(spans))
             sampled_T = np.concatenate([np.full(n, i % 2 == 0) for i, n in enumerate(spans)])
             with torch.no_grad():
                 logps_N = plain_scores(model, prompt, ids, TEMPERATURE)[0].numpy()[sampled_T]
             old_N, sampler_N = (logps_N + generator.uniform(-0.4, 0.4, (2, len(logps_N)))).astype(np.float32)
-            made.append(TrainSequence(ids, float(generator.normal()), old_N, sampler_N, sampled=sampled_T))
+            continues = spans[0] == 0
+            advantage = made[-1].advantage if continues else float(generator.normal())
+            made.append(TrainSequence(ids, advantage, old_N, sampler_N, sampled=sampled_T, continues=continues))
         groups.append(TrainGroup(prompt, tuple(made), kl_coefficient=0.1))
     return groups
 
 
-def weight_of(groups: Sequence[TrainGroup], group: TrainGroup, sequence: TrainSequence, reduction: str) -> float:
+def episodes_of(group: TrainGroup) -> list[list[TrainSequence]]:
+    episodes: list[list[TrainSequence]] = []
+    for sequence in group.sequences:
+        if not sequence.continues:
+            episodes.append([])
+        episodes[-1].append(sequence)
+    return episodes
+
+
+def tokens_of(sequences: Sequence[TrainSequence]) -> int:
+    return sum(len(sequence.old_logps) for sequence in sequences)
+
+
+def weight_of(
+    groups: Sequence[TrainGroup], group: TrainGroup, episode: Sequence[TrainSequence], reduction: str
+) -> float:
     """Of each sampled token, from the definitions; context counts nowhere."""
-    episodes = len(sequences_of(groups))
+    episodes = sum(len(episodes_of(each)) for each in groups)
     return {
-        "token_mean": 1 / sum(len(s.old_logps) for s in sequences_of(groups)),
-        "sequence_mean_token_mean": 1 / (episodes * len(sequence.old_logps)),
+        "token_mean": 1 / tokens_of(sequences_of(groups)),
+        "sequence_mean_token_mean": 1 / (episodes * tokens_of(episode)),
         "sequence_mean_token_sum": 1 / episodes,
         "constant_length": 1 / (episodes * CONSTANT_LENGTH),
-        "group_token_mean": 1 / (len(groups) * sum(len(s.old_logps) for s in group.sequences)),
+        "group_token_mean": 1 / (len(groups) * tokens_of(group.sequences)),
     }[reduction]
 
 
-def plain_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reduction: str) -> Tensor:
+def plain_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reduction: str, ratio: str) -> Tensor:
     """PPO's clipped loss over every token of every episode on the plain model, with weight 0 on the context."""
     loss = torch.zeros((), dtype=torch.float64)
     for group in groups:
-        for sequence in group.sequences:
-            assert sequence.sampled is not None
-            new_T, _ = plain_scores(model, group.prompt_ids, sequence.ids, TEMPERATURE)
-            sampled_T = torch.from_numpy(sequence.sampled)
-            old_T = torch.zeros_like(new_T).masked_scatter(sampled_T, torch.from_numpy(sequence.old_logps).to(new_T))
-            weight_T = weight_of(groups, group, sequence, reduction) * sampled_T
-            ratio_T = (new_T - old_T).exp()
-            objective_T = torch.minimum(ratio_T * sequence.advantage, ratio_T.clamp(0.8, 1.28) * sequence.advantage)
-            loss = loss - (weight_T * objective_T).sum()
+        for episode in episodes_of(group):
+            new_T = torch.cat([plain_scores(model, group.prompt_ids, s.ids, TEMPERATURE)[0] for s in episode])
+            sampled_T = torch.cat([torch.from_numpy(s.sampled) for s in episode if s.sampled is not None])
+            old_N = torch.cat([torch.from_numpy(s.old_logps) for s in episode]).to(new_T)
+            difference_T = (new_T - torch.zeros_like(new_T).masked_scatter(sampled_T, old_N)) * sampled_T
+            log_ratio_T = {
+                "token": difference_T,
+                "sequence_geometric_mean": difference_T.sum() / tokens_of(episode),
+                "gspo_token": difference_T.sum().detach() / tokens_of(episode) + new_T - new_T.detach(),
+                "sequence_product": difference_T.sum(),
+            }[ratio]
+            ratio_T, advantage = log_ratio_T.exp(), episode[0].advantage
+            objective_T = torch.minimum(ratio_T * advantage, ratio_T.clamp(0.8, 1.28) * advantage)
+            loss = loss - (weight_of(groups, group, episode, reduction) * sampled_T * objective_T).sum()
     return loss
+
+
+def expected_gradient(
+    model: PreTrainedModel, groups: Sequence[TrainGroup], reduction: str, ratio: str = "token"
+) -> dict[str, Tensor]:
+    reference = copy.deepcopy(model)
+    plain_loss(reference, groups, reduction, ratio).backward()
+    return gradients(reference)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])
@@ -81,9 +117,7 @@ def plain_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reduction: 
 def test_the_gradient_is_the_plain_models_with_weight_0_on_the_context(reduction: str, architecture: str) -> None:
     model = build(architecture)
     groups = episode_groups(model)
-    reference = copy.deepcopy(model)
-    plain_loss(reference, groups, reduction).backward()
-    expected = gradients(reference)
+    expected = expected_gradient(model, groups, reduction)
     divisions = set()
     for micro_batch_tokens in (10_000, 25, 1):
         divisions.add(len(micro_batches(batch_of(groups), micro_batch_tokens)))
@@ -99,14 +133,35 @@ def test_the_gradient_is_the_plain_models_with_weight_0_on_the_context(reduction
     assert relative_difference(gradients(everywhere), expected) > 0.1
 
 
+@pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean_token_mean"])
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_ratios_of_whole_answers_are_those_of_episodes(ratio: str, reduction: str) -> None:
+    """Over all sampled spans of an episode and both of its sequences, whatever the micro-batches."""
+    model = build("llama")
+    groups = episode_groups(model)
+    expected = expected_gradient(model, groups, reduction, ratio)
+    for micro_batch_tokens in (10_000, 1):
+        config = config_with(
+            batch={"micro_batch_tokens": micro_batch_tokens}, objective={"ratio": ratio, "reduction": reduction}
+        )
+        assert relative_difference(gradient_of(model, groups, config), expected) < 1e-5
+    if ratio != "token":
+        assert relative_difference(expected_gradient(model, groups, reduction), expected) > 1e-2
+
+
 def test_only_sampled_tokens_lie_on_the_token_axis() -> None:
     groups = episode_groups(build("llama"))
     batch = batch_of(groups)
     sampled = [s.ids[s.sampled] for s in sequences_of(groups) if s.sampled is not None]
     assert batch.packed().target_ids_N.tolist() == np.concatenate(sampled).tolist()
-    assert batch.lengths_E.tolist() == [len(ids) for ids in sampled]
-    # Five spans, the first, third and fifth sampled.
+    assert batch.lengths_E.tolist() == [tokens_of(episode) for group in groups for episode in episodes_of(group)]
+    # Five spans, the first, third and fifth sampled; and an episode of two sequences with two sampled spans each.
     assert batch.take(np.array([2])).turn_N.tolist() == [0, 1, 2, 2, 2]
+    both = batch.take(np.array([6, 3]))
+    assert both.take(np.array([1])).turn_N.tolist() == [0, 0, 1, 2, 2, 3]
+    assert both.episode_B.tolist() == [0, 1, 1]
+    first, second = (s.ids[s.sampled] for s in groups[1].sequences[:2] if s.sampled is not None)
+    assert both.packed().target_ids_N.tolist()[-6:] == [*first, *second]
     assert count_step(batch, Ranks()).tokens == sum(map(len, sampled))
 
 

@@ -156,12 +156,12 @@ def test_cutting_keeps_every_sequence_once_and_the_budget(shapes: list[tuple[int
         batch = step.take(episodes)
         of_group = [batch.prompt_ids_P[int(batch.group_E[part[0]])] for part in batch.groups()]
         prompts = sorted(map(len, of_group))
-        inputs = [len(ids) - 1 for ids in batch.token_ids_E]
+        inputs = [len(ids) - 1 for ids in batch.token_ids_B]
         # Only a sequence that is too long by itself may break the budget, and then it stands alone, but for sequences
         # of the same prompt that have one token and so no inputs.
         assert sum(prompts[:-1]) + sum(inputs) <= budget or (len(prompts) == 1 and sum(map(bool, inputs)) == 1)
         for prompt_ids, part in zip(of_group, batch.groups(), strict=True):
-            seen += [(int(batch.token_ids_E[e][0]), len(batch.token_ids_E[e]), len(prompt_ids)) for e in part]
+            seen += [(int(batch.token_ids_B[e][0]), len(batch.token_ids_B[e]), len(prompt_ids)) for e in part]
     expected = [(int(s.advantage), len(s.ids), len(group.prompt_ids)) for group in groups for s in group.sequences]
     assert sorted(seen) == expected
 

@@ -1,15 +1,16 @@
 """The mathematics of group-relative policy optimisation, as functions of tensors.
 
 Nothing here knows a model, a tokenizer, a reward or a trainer, and nothing but torch is imported. A batch is
-ragged, not padded: all response tokens lie on one axis N, sequence after sequence, and `lengths_B` says where each one
-ends, so that there is no padding mask to get wrong.
+ragged, not padded: all sampled tokens lie on one axis N, episode after episode, and `lengths_E` says how many each one
+has, so that there is no padding mask to get wrong.
 
 Axis suffixes:
 
     P  problems (groups) of a step
     G  samples of one problem
-    B  sequences, P·G of them or a part of that
-    N  response tokens of all B sequences, end to end
+    E  episodes: one for each sample, with one turn or several; what groups and reductions count
+    B  sequences that the model reads: an episode has one, or several where its context was rewritten
+    N  sampled tokens of all episodes, end to end; context between them is not on it
     V  vocabulary
     K  reward components
 

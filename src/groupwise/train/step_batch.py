@@ -15,7 +15,7 @@ from torch import Tensor
 from groupwise.completion import KeptSets
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
-from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack, packed_tokens
+from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack
 from groupwise.model.score import SamplingMask
 from groupwise.objective.reductions.reduction import StepTotals, group_token_totals
 from groupwise.ranks import Ranks
@@ -28,16 +28,17 @@ Episodes = NDArray[np.int64]
 class StepBatch:
     """The episodes of this rank's groups.
 
-    An episode is a prompt and what followed it. Its sampled tokens lie on N, episode after episode. Whatever stands
-    between them, such as a tool's answer or the next question, is context: the model reads it, and no ratio, KL,
-    entropy or engine gap sees it. Groups, baselines and sequence reductions count episodes, however many turns they
-    have.
+    An episode is what followed a prompt: one sequence of tokens, or several where the context was rewritten between two
+    turns. Its sampled tokens lie on N, episode after episode. Whatever stands between them, such as a tool's answer or
+    the next question, is context: the model reads it, and no ratio, KL, entropy or engine gap sees it. Groups,
+    baselines and sequence reductions count episodes, however many turns and sequences they have.
 
     Attributes:
-        prompt_ids_P: the prompt of each group. domain_P: its domain.
+        prompt_ids_P: what every sequence of a group begins with. domain_P: the group's domain.
         group_E: int64, the group of each episode; episodes of a group follow one another.
-        token_ids_E: what follows the prompt, sampled tokens and context; it ends with a sampled token.
-        sampled_E: bool for each of these tokens; None where all of them were sampled.
+        episode_B: int64, the episode of each sequence; sequences of an episode follow one another.
+        token_ids_B: what follows the prompt, sampled tokens and context; it ends with a sampled token.
+        sampled_B: bool for each of these tokens; None where all of them were sampled.
         kept_E: the sets that were sampled from; None if they were not recorded.
         lengths_E: int64, sampled tokens. group_tokens_E: int64, trained tokens of the episode's group.
         trained_E: bool, False leaves an episode out of numerator and denominator both.
@@ -53,8 +54,9 @@ class StepBatch:
     prompt_ids_P: tuple[Ids, ...]
     domain_P: tuple[str, ...]
     group_E: Tensor
-    token_ids_E: tuple[Ids, ...]
-    sampled_E: tuple[NDArray[np.bool_], ...] | None
+    episode_B: Tensor
+    token_ids_B: tuple[Ids, ...]
+    sampled_B: tuple[NDArray[np.bool_], ...] | None
     kept_E: tuple[KeptSets, ...] | None
     lengths_E: Tensor
     group_tokens_E: Tensor
@@ -81,21 +83,22 @@ class StepBatch:
 
     def tokens_of(self, episodes: Episodes) -> Tensor:
         """Where the sampled tokens of these episodes lie on N."""
-        ends = np.cumsum(self.lengths_E.numpy())
-        starts = ends - self.lengths_E.numpy()
-        spans = [np.arange(starts[e], ends[e]) for e in episodes]
-        return torch.from_numpy(np.concatenate(spans) if spans else np.empty(0, np.int64))
+        return _within(self.lengths_E, episodes)
 
     def take(self, episodes: Episodes) -> StepBatch:
         """These episodes in this order; groups keep their numbers."""
-        order_E, tokens_N = torch.from_numpy(np.asarray(episodes, np.int64)), self.tokens_of(episodes)
+        sequences_E = self.episode_B.bincount(minlength=len(self.group_E))
+        order_E = torch.from_numpy(np.asarray(episodes, np.int64))
+        order = {"E": order_E, "B": _within(sequences_E, episodes), "N": self.tokens_of(episodes)}
 
-        def taken(name: str, value: Any) -> Any:
-            if isinstance(value, Tensor):
-                return value[tokens_N if name.endswith("_N") else order_E]
-            return tuple(value[e] for e in episodes) if name.endswith("_E") and value is not None else value
+        def taken(axis: str, value: Any) -> Any:
+            if value is None or axis == "P":
+                return value
+            return value[order[axis]] if isinstance(value, Tensor) else tuple(value[i] for i in order[axis].tolist())
 
-        return replace(self, **{field.name: taken(field.name, getattr(self, field.name)) for field in fields(self)})
+        parts = {field.name: taken(field.name[-1], getattr(self, field.name)) for field in fields(self)}
+        parts["episode_B"] = torch.arange(len(order_E)).repeat_interleave(sequences_E[order_E])
+        return replace(self, **parts)
 
     def to(self, device: torch.device) -> StepBatch:
         """Its tensors on a device."""
@@ -105,10 +108,11 @@ class StepBatch:
     def packed(self) -> PackedBatch:
         """One row of tokens with each prompt once, the sampled tokens in the order of N."""
         made = []
-        for episodes in self.groups():
-            tokens = tuple(self.token_ids_E[e] for e in episodes)
-            sampled = None if self.sampled_E is None else tuple(self.sampled_E[e] for e in episodes)
-            made.append(SequenceGroup(self.prompt_ids_P[int(self.group_E[episodes[0]])], tokens, sampled))
+        group_B = self.group_E[self.episode_B].tolist()
+        for group, run in groupby(range(len(group_B)), key=group_B.__getitem__):
+            own = list(run)
+            sampled = None if self.sampled_B is None else tuple(self.sampled_B[b] for b in own)
+            made.append(SequenceGroup(self.prompt_ids_P[group], tuple(self.token_ids_B[b] for b in own), sampled))
         return pack(made, self.lengths_E.device)
 
     def sampling_mask(self) -> SamplingMask | None:
@@ -138,8 +142,9 @@ def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64]
         prompt_ids_P=tuple(group.prompt.ids for group in groups),
         domain_P=tuple(group.problem.domain for group in groups),
         group_E=group_E,
-        token_ids_E=tuple(completion.ids for _, _, completion in pairs),
-        sampled_E=None,
+        episode_B=torch.arange(len(pairs)),
+        token_ids_B=tuple(completion.ids for _, _, completion in pairs),
+        sampled_B=None,
         kept_E=kept or None,
         lengths_E=lengths_E,
         group_tokens_E=group_token_totals(lengths_E, group_E, len(groups), trained_E)[group_E],
@@ -169,14 +174,16 @@ def micro_batches(batch: StepBatch, micro_batch_tokens: int) -> list[Episodes]:
     the longest first, so that later ones fit into the memory that these leave. A group whose completions are too large
     is divided; an episode that is too large by itself stands alone.
     """
-    sizes = [len(ids) for ids in batch.token_ids_E]
+    # The last token of a sequence predicts nothing and is not packed.
+    inputs_B = torch.tensor([len(ids) - 1 for ids in batch.token_ids_B], dtype=torch.int64)
+    sizes = torch.zeros_like(batch.lengths_E).index_add(0, batch.episode_B, inputs_B).tolist()
     ordered = sorted(batch.groups(), key=lambda episodes: -max(sizes[e] for e in episodes))
     parts = [part for episodes in ordered for part in _divided(episodes.tolist(), sizes, micro_batch_tokens)]
     made: list[list[int]] = []
     tokens = longest = 0
     for part in parts:
         prompt = len(batch.prompt_ids_P[int(batch.group_E[part[0]])])
-        size = packed_tokens(prompt, [sizes[e] for e in part])
+        size = prompt + sum(sizes[e] for e in part)
         if not made or tokens + size - max(longest, prompt) > micro_batch_tokens:
             made.append([])
             tokens = longest = 0
@@ -187,14 +194,21 @@ def micro_batches(batch: StepBatch, micro_batch_tokens: int) -> list[Episodes]:
 
 def _divided(episodes: list[int], sizes: list[int], micro_batch_tokens: int) -> list[list[int]]:
     """The episodes of one group in parts that fit, the short ones first; whole and in order if they fit together."""
-    if packed_tokens(0, [sizes[e] for e in episodes]) <= micro_batch_tokens:
+    if sum(sizes[e] for e in episodes) <= micro_batch_tokens:
         return [episodes]
     parts: list[list[int]] = []
     room = 0
     for episode in sorted(episodes, key=sizes.__getitem__):
-        if not parts or sizes[episode] - 1 > room:
+        if not parts or sizes[episode] > room:
             parts.append([])
             room = micro_batch_tokens
         parts[-1].append(episode)
-        room -= sizes[episode] - 1
+        room -= sizes[episode]
     return parts
+
+
+def _within(lengths_X: Tensor, chosen: Episodes) -> Tensor:
+    """Where the elements of the chosen segments lie on the axis that all segments fill end to end."""
+    ends_X = lengths_X.cumsum(0).tolist()
+    spans = [np.arange(ends_X[i] - int(lengths_X[i]), ends_X[i]) for i in chosen]
+    return torch.from_numpy(np.concatenate([*spans, np.empty(0, np.int64)]))
