@@ -21,6 +21,8 @@ def test_one_process_is_a_world_of_its_own() -> None:
     assert ranks.share([3, 4, 5]) == [3, 4, 5]
     assert ranks.sum([0.5, 2.0]) == [0.5, 2.0]
     assert ranks.gather({"a": 1}) == [{"a": 1}]
+    rows_N, own = ranks.concatenate(torch.tensor([0.1, 0.2], dtype=torch.float64))
+    assert (rows_N.tolist(), rows_N[own].tolist()) == ([0.1, 0.2], [0.1, 0.2])
     gradient = torch.ones(2)
     ranks.sum_gradients([gradient])
     assert gradient.tolist() == [1, 1]
@@ -58,6 +60,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 
     single = facts(tmp_path, 1, 0)
     ranks = [facts(tmp_path, 2, rank) for rank in range(2)]
+    assert [found["rows"] for found in ranks] == [[[0, 1], []], [[0, 1], [0, 1]]]
     for found in ranks:
         assert found["totals"] == single["totals"]
         assert found["metrics"] == pytest.approx(single["metrics"], rel=1e-5, abs=1e-6)

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -46,16 +46,28 @@ class Ranks:
             for gradient in gradients:
                 dist.all_reduce(gradient)
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: T) -> list[T]:
         """What every process passed, in the order of the ranks. The value has to survive JSON: nothing is pickled."""
         if self.size == 1:
             return [value]
         own = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        return [json.loads(bytes(part.tolist())) for part in self._gather_rows(own)]
+
+    def concatenate(self, own_N: Tensor) -> tuple[Tensor, slice]:
+        """The rows of all processes end to end in the order of the ranks, and where those of this one are.
+
+        The rows of several processes are float32, since one without rows does not know the precision of the others.
+        """
+        parts = [own_N] if self.size == 1 else self._gather_rows(own_N.float())
+        start = sum(len(part) for part in parts[: self.rank])
+        return torch.cat(parts), slice(start, start + len(own_N))
+
+    def _gather_rows(self, own_N: Tensor) -> list[Tensor]:
+        """The rows of each process, whose number may differ."""
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(sizes, torch.tensor([own.numel()]))
-        width = max(int(size) for size in sizes)
-        padded = torch.zeros(width, dtype=torch.uint8)
-        padded[: own.numel()] = own
-        parts = [torch.zeros(width, dtype=torch.uint8) for _ in range(self.size)]
-        dist.all_gather(parts, padded)
-        return [json.loads(bytes(part[: int(size)].tolist())) for part, size in zip(parts, sizes, strict=True)]
+        dist.all_gather(sizes, torch.tensor([len(own_N)]))
+        padded_N = own_N.new_zeros(max(1, *map(int, sizes)))
+        padded_N[: len(own_N)] = own_N
+        parts = [torch.zeros_like(padded_N) for _ in range(self.size)]
+        dist.all_gather(parts, padded_N)
+        return [part_N[: int(size)] for part_N, size in zip(parts, sizes, strict=True)]

@@ -123,7 +123,6 @@ class Grader:
 def fake_sampler(config: TrainConfig, pay_at: PayAt, engine: Engine | None = None) -> Sampler:
     return Sampler(
         config=config,
-        policy=cast(Any, None),
         engine=engine or Engine(),
         renderer=cast(Any, Renderer()),
         grader=cast(Any, Grader(pay_at, config)),

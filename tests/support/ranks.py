@@ -103,7 +103,9 @@ def work(rank: int, size: int, folder: str) -> None:
     uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], ranks)
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
     save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
+    rows_N, own = ranks.concatenate(torch.arange(2.0 * rank))
     facts = {
+        "rows": [rows_N.tolist(), rows_N[own].tolist()],
         "metrics": metrics,
         "collected": collected(ranks),
         "totals": vars(count_step(batch_of(groups), ranks)),

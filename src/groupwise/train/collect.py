@@ -9,7 +9,6 @@ from groupwise.data.stream import ProblemStream
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader, PendingGroup
 from groupwise.grading.reward_options import CORRECTNESS
-from groupwise.model.load import Policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
@@ -39,7 +38,6 @@ class Sampler:
     """Samples and grades groups of a problem stream."""
 
     config: TrainConfig
-    policy: Policy
     engine: RolloutEngine
     renderer: PromptRenderer
     grader: Grader

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import torch
 
 from groupwise.config import TrainConfig
 from groupwise.evaluate.measure import UnmeasuredError, measure_all
@@ -28,25 +28,31 @@ from groupwise.train.step_batch import step_batch
 from groupwise.train.update import Updated, update
 
 
-@dataclass
-class Run:
-    """Everything that a training run works with; `setup.py` puts it together.
+@dataclass(frozen=True)
+class Prepared:
+    """What a training run works with, as `setup.py` loads it.
 
     reference: for a KL penalty, None without one. context: what a resumed run has to agree on.
     """
 
-    config: TrainConfig
-    folder: RunFolder
     policy: Policy
     reference: Policy | None
     engine: RolloutEngine
-    optimizer: Any
+    optimizer: torch.optim.Optimizer
     sampler: Sampler
-    state: TrainState
+    eval_problems: list[Problem]
     context: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run(Prepared):
+    """A training run in its folder."""
+
+    config: TrainConfig
+    folder: RunFolder
+    state: TrainState
     ranks: Ranks
     tracker: Tracker
-    eval_problems: list[Problem]
 
 
 def train(run: Run) -> bool:
@@ -115,13 +121,11 @@ def over_ranks(parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks) -
     """The measurements of a step over all ranks as plain numbers, in alphabetical order."""
     merged = merge_metrics(parts)
     if ranks.size > 1:
-        own = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
+        own: dict[str, Any] = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
         everywhere = ranks.gather(own)
         merged = merge_metrics([{name: Metric(*triple) for name, triple in part.items()} for part in everywhere])
-    ratios = updated.log_ratios
-    if ranks.size > 1:
-        ratios = np.concatenate([np.asarray(part, dtype=np.float32) for part in ranks.gather(ratios.tolist())])
-    return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: ratios})
+    log_ratios_N, _ = ranks.concatenate(torch.from_numpy(updated.log_ratios))
+    return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: log_ratios_N.numpy()})
 
 
 def advance(

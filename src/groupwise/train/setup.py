@@ -3,8 +3,6 @@
 import difflib
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -19,15 +17,14 @@ from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
-from groupwise.problem import Problem
 from groupwise.ranks import Ranks
-from groupwise.rollout.engine import RolloutEngine, SamplingParams, make_engine
+from groupwise.rollout.engine import SamplingParams, make_engine
 from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.train.checkpoint import TrainState
 from groupwise.train.collect import Sampler
-from groupwise.train.loop import Run
+from groupwise.train.loop import Prepared, Run
 
 
 def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
@@ -60,19 +57,6 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
     )
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A run that only lacks its folder and its counters."""
-
-    policy: Policy
-    reference: Policy | None
-    engine: RolloutEngine
-    optimizer: torch.optim.Optimizer
-    sampler: Sampler
-    eval_problems: list[Problem]
-    context: dict[str, Any]
-
-
 def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch_tokens: int | None = None) -> Prepared:
     """Load and check everything that the configuration names, and try out whether it fits into memory.
 
@@ -84,79 +68,61 @@ def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch
         UsageError: if there is not enough memory.
     """
     with ExitStack() as stack:
-        prepared = _prepare(config, tracker, threads, micro_batch_tokens, stack)
+        files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
+        policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
+        choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
+        tracker.note(f"threads {choice}")
+        check_scoring(policy)
+        renderer = PromptRenderer(policy.tokenizer, config.prompt)
+        usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
+        source = open_sources(config.problems, usable, config.run.seed)
+        held_out = eval_problems(config.problems, usable)
+        remarks += check_domains(source.domains, config.domains)
+        problems = [*source.some, *held_out]
+        longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+        grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
+        remarks += grader.check(problems, policy.tokenizer.encode)
+        for remark in remarks:
+            tracker.note(remark)
+        reference = frozen_copy(policy) if config.uses_kl else None
+        first = renderer.render(source.some[0].messages)
+        for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
+            tracker.note(line)
+        micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
+        tracker.note(f"memory    {micro}")
+        engine = make_engine(config, policy)
+        options = config.sampling
+        sampling = SamplingParams(
+            temperature=options.temperature,
+            max_new_tokens=options.max_new_tokens,
+            stop_ids=policy.stop_ids,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            record_kept=options.replay_mask,
+        )
+        context = {
+            "problems": source.fingerprint,
+            "threads": choice.threads,
+            "micro_batch_tokens": micro.tokens,
+            "torch": torch.__version__,
+            "initial_weights": fingerprint_weights(policy),
+        }
         stack.pop_all()
-    return prepared
-
-
-def _prepare(
-    config: TrainConfig, tracker: Tracker, threads: int, micro_batch_tokens: int | None, stack: ExitStack
-) -> Prepared:
-    files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
-    policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
-    choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
-    tracker.note(f"threads {choice}")
-    check_scoring(policy)
-    renderer = PromptRenderer(policy.tokenizer, config.prompt)
-    usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
-    source = open_sources(config.problems, usable, config.run.seed)
-    held_out = eval_problems(config.problems, usable)
-    remarks += check_domains(source.domains, config.domains)
-    problems = [*source.some, *held_out]
-    longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
-    grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
-    remarks += grader.check(problems, policy.tokenizer.encode)
-    for remark in remarks:
-        tracker.note(remark)
-    reference = frozen_copy(policy) if config.uses_kl else None
-    first = renderer.render(source.some[0].messages)
-    for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
-        tracker.note(line)
-    micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
-    tracker.note(f"memory    {micro}")
-    engine = make_engine(config, policy)
-    options = config.sampling
-    sampling = SamplingParams(
-        temperature=options.temperature,
-        max_new_tokens=options.max_new_tokens,
-        stop_ids=policy.stop_ids,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        record_kept=options.replay_mask,
-    )
-    context = {
-        "problems": source.fingerprint,
-        "threads": choice.threads,
-        "micro_batch_tokens": micro.tokens,
-        "torch": torch.__version__,
-        "initial_weights": fingerprint_weights(policy),
-    }
-    return Prepared(
-        policy=policy,
-        reference=reference,
-        engine=engine,
-        optimizer=make_optimizer(policy, config),
-        sampler=Sampler(config, policy, engine, renderer, grader, source.stream, sampling, source.domains),
-        eval_problems=held_out,
-        context=context,
-    )
+        return Prepared(
+            policy=policy,
+            reference=reference,
+            engine=engine,
+            optimizer=make_optimizer(policy, config),
+            sampler=Sampler(config, engine, renderer, grader, source.stream, sampling, source.domains),
+            eval_problems=held_out,
+            context=context,
+        )
 
 
 def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, tracker: Tracker) -> Run:
     """The run in its folder, with micro-batches that fit."""
     batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
-    return Run(
-        config=config.model_copy(update={"batch": batch}),
-        folder=folder,
-        policy=prepared.policy,
-        reference=prepared.reference,
-        engine=prepared.engine,
-        optimizer=prepared.optimizer,
-        sampler=prepared.sampler,
-        state=state,
-        context=prepared.context,
-        ranks=Ranks.current(),
-        tracker=tracker,
-        eval_problems=prepared.eval_problems,
-    )
+    config = config.model_copy(update={"batch": batch})
+    ranks = Ranks.current()
+    return Run(**vars(prepared), config=config, folder=folder, state=state, ranks=ranks, tracker=tracker)

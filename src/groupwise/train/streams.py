@@ -70,36 +70,21 @@ def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, ranks: 
     Picked from all trained tokens of the optimizer step over all ranks, so that no division changes the choice.
     """
     trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
-    own = slice_of(ranks, int(trained_N.sum()))
     keep_N = trained_N.clone()
     drift_N = torch.zeros_like(batch.sampler_logps_N)
     covariance = options.covariance
     if isinstance(options.tokens, TopEntropy):
         if batch.old_entropies_N is None:
             raise ValueError("picking tokens by entropy needs old_entropies_N")
-        everywhere_N = gathered(batch.old_entropies_N[trained_N], ranks)
+        everywhere_N, own = ranks.concatenate(batch.old_entropies_N[trained_N])
         threshold = float(options.tokens.threshold(everywhere_N))
         keep_N[trained_N] &= (everywhere_N >= threshold)[own]
     if isinstance(covariance, Covariance):
-        logps_N = gathered(batch.behaviour_logps_N[trained_N], ranks)
-        advantages_N = gathered(batch.advantages_N[trained_N], ranks)
+        logps_N, own = ranks.concatenate(batch.behaviour_logps_N[trained_N])
+        advantages_N, _ = ranks.concatenate(batch.advantages_N[trained_N])
         covariance_N = token_covariance(logps_N.double(), advantages_N.double())
         if isinstance(covariance, ClipCov):
             keep_N[trained_N] &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed))[own]
         elif isinstance(covariance, KlCov):
             drift_N[trained_N] = covariance.selected(covariance_N)[own].float() * covariance.coefficient
     return replace(batch, policy_mask_N=keep_N, drift_N=drift_N if isinstance(covariance, KlCov) else None)
-
-
-def slice_of(ranks: Ranks, own_tokens: int) -> slice:
-    """Where this rank's tokens are among those of all ranks."""
-    counts = [int(count) for count in ranks.gather(own_tokens)]
-    start = sum(counts[: ranks.rank])
-    return slice(start, start + own_tokens)
-
-
-def gathered(own_N: Tensor, ranks: Ranks) -> Tensor:
-    """The values of all ranks end to end, in the order of the ranks, float32."""
-    if ranks.size == 1:
-        return own_N
-    return torch.cat([torch.tensor(part, dtype=torch.float32) for part in ranks.gather(own_N.tolist())])
