@@ -1,43 +1,64 @@
 """Arithmetic: sums, products, powers, functions, in LaTeX and in plain spelling."""
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 
 from groupwise.grading.math.bounds import MAX_POSTFIX, OutOfBoundsError, ParseError
-from groupwise.grading.math.function_syntax import FunctionParser
+from groupwise.grading.math.reader import Token, TokenReader
 from groupwise.grading.math.rewrite import negated, quotient
-from groupwise.grading.math.tree import Node, Num, Op, Quantity, Var
+from groupwise.grading.math.tree import Const, Node, Num, Op, Quantity, Var
 from groupwise.grading.math.units import DEGREE
 from groupwise.grading.math.vocabulary import NOT_FACTORS
 from groupwise.grading.math.words import plain_words
 
+_SIGNS = frozenset(("+", "-", "pm", "mp"))
 _STARTS = frozenset(("letter", "(", "[", "{", "number"))
 
 
-class ExpressionParser(FunctionParser):
-    """Recursive descent over sums, products and powers."""
+class ExpressionParser(TokenReader, ABC):
+    """Recursive descent over sums, products and powers; what is in them besides, a subclass says."""
+
+    @abstractmethod
+    def command(self, name: str) -> Node:
+        """A LaTeX command or a named function."""
+
+    @abstractmethod
+    def bracketed(self, opening: str) -> Node:
+        """What stands in brackets."""
+
+    @abstractmethod
+    def item(self) -> Node:
+        """One of several parts between commas."""
+
+    def items(self, joins: bool = True) -> list[Node]:
+        """What stands between commas and semicolons, with `joins` also between `and` and `or`: (1 or 2) is no pair."""
+        separators = (",", ";", "join") if joins else (",", ";")
+        items = [self.item()]
+        while self.kind in separators:
+            self.take()
+            while joins and self.kind in separators:
+                self.take()
+            items.append(self.item())
+        return items
 
     def sum(self) -> Node:
         """Terms with + - ± ∓ between them."""
         terms: list[Node] = []
-        sign = ""
-        while True:
-            signs = 0
-            while self.kind in ("+", "-") or self.named("pm") or self.named("mp"):
-                token = self.take()
-                name = token.text if token.kind == "name" else token.kind
-                sign = {"-": {"": "-", "-": ""}.get(sign, sign)}.get(name, name if token.kind == "name" else sign)
+        while not terms or self.name in _SIGNS:
+            sign, signs = "", 0
+            while (name := self.name) in _SIGNS:
+                self.take()
+                if name in ("pm", "mp"):
+                    sign = name
+                elif name == "-" and sign in ("", "-"):
+                    sign = "" if sign else "-"
                 signs += 1
                 if signs > MAX_POSTFIX:
                     raise ParseError("too many signs")
             term = self.product()
-            if sign == "-":
-                term = negated(term)
-            elif sign:
-                term = Op(sign, (term,))
+            if sign:
+                term = negated(term) if sign == "-" else Op(sign, (term,))
             terms.append(self.count(term))
-            sign = ""
-            if not (self.kind in ("+", "-") or self.named("pm") or self.named("mp")):
-                break
         return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
 
     def product(self) -> Node:
@@ -90,17 +111,19 @@ class ExpressionParser(FunctionParser):
                 if self.kind == "'":
                     raise ParseError("a prime as a power")
                 order = self.derivative() if isinstance(node, Var) else ""
-                node = Var(f"{node.name}^({order})") if isinstance(node, Var) and order else self.raised(node)
+                node = (
+                    Var(f"{node.name}^({order})")
+                    if isinstance(node, Var) and order
+                    else Op("pow", (node, self.script()))
+                )
                 self.leave()
             elif kind == "!" and self.following != "=":
                 self.take()
-                name = "factorial"
-                if self.kind == "!":
+                if is_double := self.kind == "!":
                     self.take()
-                    name = "double_factorial"
                     if self.kind == "!":
                         raise ParseError("more than two factorial signs in a row")
-                node = Op(name, (node,))
+                node = Op("double_factorial" if is_double else "factorial", (node,))
             elif kind == "%":
                 self.take()
                 node = Op("percent", (node,))
@@ -116,10 +139,6 @@ class ExpressionParser(FunctionParser):
             self.count(node)
         raise OutOfBoundsError(f"more than {MAX_POSTFIX} powers or factorials in a row")
 
-    def raised(self, base: Node) -> Node:
-        """The power with what follows as its exponent."""
-        return Op("pow", (base, self.script()))
-
     def derivative(self) -> str:
         """The order of a derivative such as f^{(3)}, taken off; empty for a power."""
         kinds = [token.kind for token in self.tokens[self.position : self.position + 5]]
@@ -132,27 +151,20 @@ class ExpressionParser(FunctionParser):
         """A mixed number: an integer and a proper fraction behind it, as 1 1/4 and 2\\frac{1}{2}."""
         if not isinstance(node, Num) or node.decimals >= 0 or node.value.denominator != 1:
             return node
-        part: tuple[Fraction, Fraction] | None = None
         start = self.position
         if self.kind == "number" and self.following == "/":
-            above = self.take().number
-            self.take()
-            below = self.take().number
-            if above is None or below is None:
+            above, _, below = self.take().number, self.take(), self.take().number
+            if above is None or below is None or not 0 < above.value < below.value:
                 raise ParseError("two numbers side by side")
-            part = (above.value, below.value)
-            if not 0 < part[0] < part[1]:
-                raise ParseError("two numbers side by side")
-        elif self.named("frac"):
+            return Op("add", (node, Op("div", (Num(above.value), Num(below.value)))))
+        if self.named("frac"):
             fraction = self.primary()
             if isinstance(fraction, Op) and all(isinstance(a, Num) and a.decimals < 0 for a in fraction.args):
                 values = [a.value for a in fraction.args if isinstance(a, Num)]
                 if len(values) == 2 and 0 < values[0] < values[1]:
-                    part = (values[0], values[1])
-        if part is None:
-            self.position = start
-            return node
-        return Op("add", (node, Op("div", (Num(part[0]), Num(part[1])))))
+                    return Op("add", (node, Op("div", (Num(values[0]), Num(values[1])))))
+        self.position = start
+        return node
 
     def primary(self) -> Node:
         """A number, a variable, a constant, a group, a function with its arguments."""
@@ -198,3 +210,77 @@ class ExpressionParser(FunctionParser):
         if isinstance(inner, Quantity) and inner.unit == DEGREE:
             return Op("degree", (inner.value,))
         return inner
+
+    def subscripted(self, token: Token) -> Node:
+        """A variable with its subscript; e and i are constants, f(x) is a function."""
+        name = token.text
+        if name in ("C", "P") and self.kind == "(" and (chosen := self.chosen(name)) is not None:
+            return chosen
+        if self.kind == "_":
+            self.take()
+            return Var(name + "_" + self.subscript())
+        if name in ("e", "i", "pi"):
+            return Const(name)
+        return Var(name)
+
+    def chosen(self, name: str) -> Node | None:
+        """C(10, 3) and P(10, 3) of two integers, taken off; None for anything else."""
+        parts = self.tokens[self.position : self.position + 5]
+        if [part.kind for part in parts] != ["(", "number", ",", "number", ")"]:
+            return None
+        n, k = parts[1].number, parts[3].number
+        if n is None or k is None or n.decimals >= 0 or k.decimals >= 0 or n.value < k.value:
+            return None
+        self.position += 5
+        if name == "C":
+            return Op("binomial", (n, k))
+        return Op("div", (Op("factorial", (n,)), Op("factorial", (Num(n.value - k.value),))))
+
+    def subscript(self) -> str:
+        """The text of a subscript."""
+        if self.kind != "{":
+            return self.take().text
+        parts, depth = list[str](), 0
+        while self.position < len(self.tokens):
+            token = self.take()
+            depth += (token.kind == "{") - (token.kind == "}")
+            if not depth:
+                return "".join(parts)
+            if token.kind != "{":
+                parts.append(token.text)
+        raise ParseError("a subscript without its end")
+
+    def script(self) -> Node:
+        """An exponent or argument: a group, or what follows as far as it is one number, letter or command."""
+        if self.kind in ("-", "+"):
+            negative = self.take().kind == "-"
+            node = self.script()
+            return Op("neg", (node,)) if negative else node
+        if self.kind == "number":
+            return self.script_argument()
+        node = self.primary()
+        if self.kind == "^":
+            self.take()
+            self.enter()
+            node = Op("pow", (node, self.script()))
+            self.leave()
+        return self.count(node)
+
+    def script_argument(self) -> Node:
+        """The argument of a root: one number, letter, command or group."""
+        number = self.token.number
+        if number is None:
+            return self.primary()
+        self.take()
+        return number
+
+    def digit(self) -> Node:
+        """An argument of \\frac without braces is one digit, one letter or one command."""
+        token = self.token
+        if token.kind != "number" or not token.text.isdigit() or len(token.text) == 1:
+            return self.script_argument()
+        rest = token.text[1:]
+        self.tokens[self.position] = Token("number", rest, Num(Fraction(int(rest[:4000]))))
+        if len(rest) > 4000:
+            raise ParseError("a fraction without braces")
+        return Num(Fraction(int(token.text[0])))

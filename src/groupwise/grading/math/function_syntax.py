@@ -1,76 +1,32 @@
 """Functions, roots, fractions and other commands, with their arguments."""
 
-from abc import ABC, abstractmethod
 from fractions import Fraction
 
 from groupwise.grading.math.bounds import ParseError
-from groupwise.grading.math.reader import Token, TokenReader
+from groupwise.grading.math.expression import ExpressionParser
 from groupwise.grading.math.rewrite import conjugated, determinant, written_out
-from groupwise.grading.math.tree import Const, Node, Num, Op, Var
+from groupwise.grading.math.tree import Const, Items, Node, Num, Op, Var, literal
 from groupwise.grading.math.vocabulary import ALIASES, FUNCTIONS, OF_SEVERAL, TRIGONOMETRIC
 
+_CONSTANTS = {"infty": "oo", "emptyset": "empty", "numbersR": "reals"}
 
-class FunctionParser(TokenReader, ABC):
-    """Reads what a command takes; what arithmetic is, a subclass says."""
 
-    @abstractmethod
-    def sum(self) -> Node:
-        """Terms with signs between them."""
-
-    @abstractmethod
-    def product(self) -> Node:
-        """Factors, with or without a sign between them."""
-
-    @abstractmethod
-    def power(self) -> Node:
-        """A primary with what is behind it."""
-
-    @abstractmethod
-    def signed(self) -> Node:
-        """A factor that may carry a sign."""
-
-    @abstractmethod
-    def implicit(self) -> bool:
-        """Whether a factor follows without a sign."""
-
-    @abstractmethod
-    def primary(self) -> Node:
-        """A number, a variable, a group, a function."""
-
-    @abstractmethod
-    def items(self) -> list[Node]:
-        """Several parts between commas."""
-
-    @abstractmethod
-    def bracketed(self, opening: str) -> Node:
-        """What stands in brackets."""
-
-    @abstractmethod
-    def matrix(self) -> Node:
-        """A matrix."""
+class FunctionParser(ExpressionParser):
+    """Reads what a command takes."""
 
     def command(self, name: str) -> Node:
         """A LaTeX command or a named function."""
-        if name == "frac":
+        if name in ("frac", "binom"):
             self.enter()
-            node = Op("div", (self.digit(), self.digit()))
+            node = Op("div" if name == "frac" else "binomial", (self.digit(), self.digit()))
             self.leave()
             return node
         if name == "sqrt":
             return self.root()
-        if name == "binom":
-            self.enter()
-            node = Op("binomial", (self.digit(), self.digit()))
-            self.leave()
-            return node
-        if name == "infty":
-            return Const("oo")
-        if name in ("emptyset", "numbersR"):
-            return Const("empty" if name == "emptyset" else "reals")
-        if name == "begin":
-            return self.matrix()
-        if name == "begindet":
-            return determinant(self.matrix())
+        if name in _CONSTANTS:
+            return Const(_CONSTANTS[name])
+        if name in ("begin", "begindet"):
+            return self.matrix() if name == "begin" else determinant(self.matrix())
         if name in ("sum", "prod"):
             return self.written_out("add" if name == "sum" else "mul")
         if name in ("overline", "bar"):
@@ -115,12 +71,10 @@ class FunctionParser(TokenReader, ABC):
 
     def integer(self, node: Node) -> int:
         """The value of a literal integer."""
-        sign = 1
-        if isinstance(node, Op) and node.name == "neg":
-            node, sign = node.args[0], -1
-        if not isinstance(node, Num) or node.value.denominator != 1:
+        value = literal(node)
+        if value is None or value.denominator != 1:
             raise ParseError("a sum between bounds that are no integers")
-        return sign * node.value.numerator
+        return value.numerator
 
     def root(self) -> Node:
         """A root with its degree; without braces it spans a number, a letter or a group."""
@@ -196,82 +150,21 @@ class FunctionParser(TokenReader, ABC):
             return Op("div", (factors[0], self.power()))
         return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
 
-    def subscripted(self, token: Token) -> Node:
-        """A variable with its subscript; e and i are constants, f(x) is a function."""
-        name = token.text
-        if name in ("C", "P") and self.kind == "(" and (chosen := self.chosen(name)) is not None:
-            return chosen
-        if self.kind == "_":
-            self.take()
-            return Var(name + "_" + self.subscript())
-        if name in ("e", "i", "pi"):
-            return Const(name)
-        return Var(name)
-
-    def chosen(self, name: str) -> Node | None:
-        """C(10, 3) and P(10, 3) of two integers, taken off; None for anything else."""
-        parts = self.tokens[self.position : self.position + 5]
-        if [part.kind for part in parts] != ["(", "number", ",", "number", ")"]:
-            return None
-        n, k = parts[1].number, parts[3].number
-        if n is None or k is None or n.decimals >= 0 or k.decimals >= 0 or n.value < k.value:
-            return None
-        self.position += 5
-        if name == "C":
-            return Op("binomial", (n, k))
-        return Op("div", (Op("factorial", (n,)), Op("factorial", (Num(n.value - k.value),))))
-
-    def subscript(self) -> str:
-        """The text of a subscript."""
-        if self.kind != "{":
-            return self.take().text
-        parts, depth = list[str](), 0
-        while self.position < len(self.tokens):
-            token = self.take()
-            depth += (token.kind == "{") - (token.kind == "}")
-            if not depth:
-                return "".join(parts)
-            if token.kind != "{":
-                parts.append(token.text)
-        raise ParseError("a subscript without its end")
-
-    def script(self) -> Node:
-        """An exponent or argument: a group, or what follows as far as it is one number, letter or command."""
-        if self.kind in ("-", "+"):
-            negative = self.take().kind == "-"
-            node = self.script()
-            return Op("neg", (node,)) if negative else node
-        if self.kind == "number":
-            number = self.take().number
-            assert number is not None
-            return number
-        node = self.primary()
-        if self.kind == "^":
-            self.take()
-            self.enter()
-            node = Op("pow", (node, self.script()))
-            self.leave()
-        return self.count(node)
-
-    def script_argument(self) -> Node:
-        """The argument of a root: one number, letter, command or group."""
-        if self.kind == "number":
-            number = self.take().number
-            assert number is not None
-            return number
-        return self.primary()
-
-    def digit(self) -> Node:
-        """An argument of \\frac without braces is one digit, one letter or one command."""
-        token = self.token
-        if token.kind == "number" and token.number is not None and token.text.isdigit() and len(token.text) > 1:
-            rest = token.text[1:]
-            self.tokens[self.position] = Token("number", rest, Num(Fraction(int(rest[:4000]))))
-            if len(rest) > 4000:
-                raise ParseError("a fraction without braces")
-            return Num(Fraction(int(token.text[0])))
-        if token.kind == "number":
-            self.take()
-            assert token.number is not None
-            return token.number
-        return self.primary()
+    def matrix(self) -> Node:
+        """A matrix behind its `\\begin`: rows split at `\\\\`, entries at `&`."""
+        self.enter()
+        rows = [[self.item()]]
+        while self.kind in ("&", "\\\\"):
+            if self.take().kind == "&":
+                rows[-1].append(self.item())
+            elif self.named("end"):
+                break
+            else:
+                rows.append([self.item()])
+        if not self.named("end"):
+            raise ParseError("a matrix without its end")
+        self.take()
+        self.leave()
+        if len({len(row) for row in rows}) != 1:
+            raise ParseError("rows of different lengths")
+        return Items("matrix", tuple(Items("row", tuple(row)) for row in rows))

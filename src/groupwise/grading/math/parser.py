@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from groupwise.grading.math.bounds import OutOfBoundsError, ParseError
 from groupwise.grading.math.congruences import congruence
-from groupwise.grading.math.expression import ExpressionParser
+from groupwise.grading.math.function_syntax import FunctionParser
 from groupwise.grading.math.lexer import UnitLetters, tokens_of
 from groupwise.grading.math.tree import Based, Chain, Clock, Const, Items, Node, Num, Op, Quantity, Text, Var
 from groupwise.grading.math.units import CELSIUS, DEGREE, DOLLAR, FAHRENHEIT, SCALES, Unit, unit_of
@@ -84,7 +84,7 @@ def _special(text: str) -> Node | None:
     return None
 
 
-class AnswerParser(ExpressionParser):
+class AnswerParser(FunctionParser):
     """Reads what stands around arithmetic: several answers, equations, sets of numbers, units."""
 
     def answer(self) -> Node:
@@ -105,23 +105,6 @@ class AnswerParser(ExpressionParser):
             return items[0]
         bounded = joins == {"and"} and all(isinstance(item, Chain) and item.relations[0] != "=" for item in items)
         return Items("intersection" if bounded else "list", tuple(items))
-
-    def items(self) -> list[Node]:
-        """What stands between commas, semicolons, `and` and `or`."""
-        items = [self.item()]
-        while self.kind in (",", ";", "join"):
-            while self.kind in (",", ";", "join"):
-                self.take()
-            items.append(self.item())
-        return items
-
-    def coordinates(self) -> list[Node]:
-        """What stands between commas alone: (1 or 2) is no pair."""
-        items = [self.item()]
-        while self.kind in (",", ";"):
-            self.take()
-            items.append(self.item())
-        return items
 
     def item(self) -> Node:
         """One answer: a chain of relations, or a set, or a value with its unit."""
@@ -148,8 +131,7 @@ class AnswerParser(ExpressionParser):
 
     def relation(self) -> str | None:
         """The next relation, taken off."""
-        token = self.token
-        name = token.text if token.kind == "name" else token.kind
+        name = self.name
         if name == "!" and self.following == "=":
             self.take()
             name = "!="
@@ -164,7 +146,7 @@ class AnswerParser(ExpressionParser):
     def set_expression(self) -> Node:
         """Unions, intersections and differences of sets, from the left."""
         node = self.quantity()
-        while self.kind == "name" and self.token.text in _SETS:
+        while self.name in _SETS:
             name = _SETS[self.take().text]
             node = Items(name, (node, self.quantity()))
             self.count(node)
@@ -215,7 +197,7 @@ class AnswerParser(ExpressionParser):
         """What stands in brackets, whose kinds may differ: `(3, 4]`."""
         self.enter()
         closing = {"(": (")", "]"), "[": ("]", ")"), "\\{": ("\\}",), "langle": ("rangle",), "<": (">",)}[opening]
-        if self.closes(closing):
+        if self.name in closing:
             self.take()
             self.leave()
             if opening == "\\{":
@@ -223,15 +205,15 @@ class AnswerParser(ExpressionParser):
             raise ParseError("empty brackets")
         if opening == "\\{" and self.kind == "letter" and self.following in ("|", ":"):
             self.position += 2
-        items = self.items() if opening == "\\{" else self.coordinates()
+        items = self.items(joins=opening == "\\{")
         if opening == "\\{" and self.named("mid") and len(items) == 1:
             self.take()
             items = self.items()[-1:]
-        if not self.closes(closing):
+        if self.name not in closing:
             raise ParseError(f"{opening!r} without its end")
-        end = self.take()
+        right = self.name
+        self.take()
         self.leave()
-        right = end.text if end.kind == "name" else end.kind
         if opening == "\\{":
             if len(items) == 1 and isinstance(items[0], Chain) and items[0].relations[0] not in ("=", "in"):
                 return items[0]
@@ -246,31 +228,3 @@ class AnswerParser(ExpressionParser):
                 return items[0]
             return Items("[]", tuple(items))
         return Items(opening + right, tuple(items))
-
-    def closes(self, closing: tuple[str, ...]) -> bool:
-        """Whether the next token is one of these closing brackets."""
-        return (self.token.text if self.kind == "name" else self.kind) in closing
-
-    def matrix(self) -> Node:
-        """A matrix behind its `\\begin`: rows split at `\\\\`, entries at `&`."""
-        self.enter()
-        rows: list[Node] = []
-        row: list[Node] = [self.item()]
-        while self.kind in ("&", "\\\\"):
-            if self.take().kind == "&":
-                row.append(self.item())
-                continue
-            rows.append(Items("row", tuple(row)))
-            row = []
-            if self.named("end"):
-                break
-            row.append(self.item())
-        if row:
-            rows.append(Items("row", tuple(row)))
-        if not self.named("end"):
-            raise ParseError("a matrix without its end")
-        self.take()
-        self.leave()
-        if len({len(r.items) for r in rows if isinstance(r, Items)}) != 1:
-            raise ParseError("rows of different lengths")
-        return Items("matrix", tuple(rows))

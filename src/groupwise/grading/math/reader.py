@@ -42,6 +42,12 @@ class TokenReader:
         return self.tokens[self.position].kind if self.position < len(self.tokens) else "the end"
 
     @property
+    def name(self) -> str:
+        """The next command by its name, or the kind of the next token."""
+        token = self.token
+        return token.text if token.kind == "name" else token.kind
+
+    @property
     def following(self) -> str:
         """The kind of the token behind the next one."""
         return self.tokens[self.position + 1].kind if self.position + 1 < len(self.tokens) else "the end"

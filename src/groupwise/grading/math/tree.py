@@ -1,8 +1,9 @@
 """What an answer is read into: a small tree of immutable nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 
 from groupwise.grading.math.units import Unit
 
@@ -91,17 +92,17 @@ class Text:
 # The relations of inequalities, and what they are from the other side.
 TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
+_PARTS: "dict[type[Node], Callable[..., tuple[Node, ...]]]" = {
+    Op: attrgetter("args"), Items: attrgetter("items"), Chain: attrgetter("sides"), Quantity: lambda node: (node.value,)
+}  # fmt: skip
+
 Node = Num | Const | Var | Op | Items | Chain | Quantity | Clock | Based | Text
 
 
 def children(node: Node) -> "tuple[Node, ...]":
     """The parts of a node, in order."""
-    match node:
-        case Op(args=parts) | Items(items=parts) | Chain(sides=parts):
-            return parts
-        case Quantity(value):
-            return (value,)
-    return ()
+    parts = _PARTS.get(type(node))
+    return () if parts is None else parts(node)
 
 
 def parts_of(node: Node) -> Iterator[Node]:
