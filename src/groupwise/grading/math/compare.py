@@ -1,36 +1,33 @@
 """Whether two trees are the same answer: lists, tuples, sets, intervals, matrices, equations, quantities."""
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError
-from groupwise.grading.math.congruences import congruence_of, residue_of, same_congruence
 from groupwise.grading.math.expand import expanded, named_values
 from groupwise.grading.math.math_options import MathOptions
-from groupwise.grading.math.notations import as_ratio, same_chain, same_digits, same_time
+from groupwise.grading.math.notations import (
+    as_ratio,
+    congruence_of,
+    divided,
+    residue_of,
+    same_chain,
+    same_congruence,
+    same_digits,
+    same_ratio,
+    same_time,
+)
 from groupwise.grading.math.quantities import same_percent, same_quantity
 from groupwise.grading.math.real_sets import is_inequality, real_set
 from groupwise.grading.math.relations import approximated, assignment, is_equation, stated_value
 from groupwise.grading.math.scalars import same_value
 from groupwise.grading.math.solutions import same_equation, same_region
-from groupwise.grading.math.tree import (
-    Based,
-    Chain,
-    Clock,
-    Const,
-    Items,
-    Node,
-    Num,
-    Op,
-    Quantity,
-    Text,
-    contains,
-    variables,
-)
+from groupwise.grading.math.tree import Based, Chain, Clock, Const, Items, Node, Quantity, Text, contains, variables
 from groupwise.grading.math.words import same_words
 
+_SETS = frozenset(("union", "intersection", "difference"))
 _LISTS = frozenset(("list", "{}"))
 _MAX_PAIRS = 1_600
+_ELLIPSIS = Const("...")
 
 
 @dataclass(slots=True)
@@ -132,15 +129,11 @@ class Comparison:
                 return True
             return self._same_set(answer, gold) or same_chain(answer, gold, self._same)
         if isinstance(answer, Chain) and isinstance(gold, Chain):
-            return self._same_variables_set(answer, gold)
+            return variables(answer) == variables(gold) and self._same_set(answer, gold)
         allowed = self.policy.inequality
         if allowed == "strict" or (allowed == "by_gold" and is_inequality(answer)):
             return False
         return self._same_set(answer, gold)
-
-    def _same_variables_set(self, answer: Chain, gold: Chain) -> bool:
-        """An inequality and a membership, or two memberships, of the same variable."""
-        return variables(answer) == variables(gold) and self._same_set(answer, gold)
 
     def _same_set(self, answer: Node, gold: Node) -> bool:
         a = real_set(answer, self.budget)
@@ -160,10 +153,8 @@ class Comparison:
             return self._inequality(answer, gold)
         if "matrix" in (a_kind, g_kind):
             return self._matrix(answer, gold)
-        if a_kind in ("union", "intersection", "difference") or g_kind in ("union", "intersection", "difference"):
-            if self._same_set(answer, gold):
-                return True
-            return a_kind == g_kind and self._ordered(a_items, g_items)
+        if a_kind in _SETS or g_kind in _SETS:
+            return self._same_set(answer, gold) or (a_kind == g_kind and self._ordered(a_items, g_items))
         if isinstance(gold, Const) or isinstance(answer, Const):
             return self._same_set(answer, gold)
         if g_kind in _LISTS or not g_kind:
@@ -171,7 +162,7 @@ class Comparison:
                 return False
             if self.depth and ("{}" in (a_kind, g_kind)) and a_kind != g_kind:
                 return False
-            if _has_ellipsis(a_items) or _has_ellipsis(g_items):
+            if _ELLIPSIS in a_items or _ELLIPSIS in g_items:
                 return self._ordered(a_items, g_items)
             return self._all(a_items, g_items, ordered=self.policy.order == "strict" or (a_kind == "()" and not free))
         if a_kind == "list" and g_kind == "()":
@@ -220,27 +211,17 @@ class Comparison:
         if isinstance(answer, Items) and isinstance(gold, Items):
             if answer.kind != gold.kind or len(a) != len(g):
                 return False
-            cross = [(Op("mul", (a[0], right)), Op("mul", (left, g[0]))) for left, right in zip(a, g, strict=True)]
-            if self.policy.unreduced == "wrong":
-                return self._ordered(a, g)
-            return all(self._same(left, right) for left, right in cross) and not self._same(a[0], Num(Fraction(0)))
-        if len(a) * len(g) != 2:
-            return False
-        divided = [Op("div", (part[0], part[1])) if len(part) == 2 else part[0] for part in (a, g)]
-        return self._same(divided[0], divided[1])
+            return self._ordered(a, g) if self.policy.unreduced == "wrong" else same_ratio(a, g, self._same)
+        return len(a) * len(g) == 2 and self._same(divided(a), divided(g))
 
 
 _METHODS = {"()": "tuple", "{}": "set", "list": "list", "matrix": "matrix", "ratio": "ratio"} | dict.fromkeys(
-    ("union", "intersection", "difference", "(]", "[)", "[]", "(["), "interval"
+    (*_SETS, "(]", "[)", "[]", "(["), "interval"
 )
 
 
 def _parts(node: Node) -> tuple[Node, ...]:
     return node.items if isinstance(node, Items) else (node,)
-
-
-def _has_ellipsis(items: tuple[Node, ...]) -> bool:
-    return any(item == Const("...") for item in items)
 
 
 def _rows(node: Node) -> tuple[tuple[Node, ...], ...] | None:

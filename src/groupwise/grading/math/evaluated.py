@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from groupwise.grading.math.tree import Based, Chain, Items, Node, Num, Op, Quantity
+from groupwise.grading.math.tree import Based, Chain, Items, Node, Num, Op, Quantity, literal
 
 _TEN = 10
 _ZERO = Num(Fraction(0))
@@ -31,7 +31,7 @@ def is_number(node: Node, mixed: bool = True, base: int = 10) -> bool:
         case Op("neg" | "percent", (value,)):
             return is_number(value, mixed, base)
         case Op("div", (numerator, denominator)):
-            return _is_signed(numerator) and _is_signed(denominator)
+            return literal(numerator) is not None and literal(denominator) is not None
         case Op("mul", (Num(mantissa), Op("pow", (_, exponent)) as power)):
             return 1 <= mantissa < _TEN and _is_power_of_ten(power) and exponent != _ZERO
         case Op("add", (Num(), Op("div", (Num(), Num())))):
@@ -40,15 +40,8 @@ def is_number(node: Node, mixed: bool = True, base: int = 10) -> bool:
             return _is_power_of_ten(node)
 
 
-def _is_signed(node: Node) -> bool:
-    return isinstance(node, Num) or (isinstance(node, Op) and node.name == "neg" and isinstance(node.args[0], Num))
-
-
 def _is_power_of_ten(node: Node) -> bool:
-    return (
-        isinstance(node, Op)
-        and node.name == "pow"
-        and isinstance(node.args[0], Num)
-        and node.args[0].value == _TEN
-        and _is_signed(node.args[1])
-    )
+    match node:
+        case Op("pow", (Num(base), exponent)):
+            return base == _TEN and literal(exponent) is not None
+    return False

@@ -10,6 +10,7 @@ from groupwise.grading.math.vocabulary import FUNCTIONS, GREEK, INFINITY
 _COMPOUND = re.compile(
     r"([A-Za-z]?)(arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|ln|log|sqrt|pi)([A-Za-z]?)|([A-Za-z])(pi)([A-Za-z]?)"
 )
+_SIGNS = {"==": "=", "**": "^", "+-": "pm"}
 _HAS_LETTERS = re.compile(r"[A-Za-z]{2}|[A-Za-z]\.[A-Za-z]")
 
 
@@ -21,14 +22,7 @@ def named_token(sign: str, spaced: bool) -> Token:
         return Token("join", sign)
     if sign in INFINITY:
         return Token("name", "infty", spaced=spaced)
-    if sign == "==":
-        sign = "="
-    if sign == "**":
-        sign = "^"
-    if sign == "+-":
-        return Token("name", "pm", spaced=spaced)
-    if sign[:3] == "...":
-        sign = "..."
+    sign = "..." if sign.startswith("...") else _SIGNS.get(sign, sign)
     return Token("name" if sign[0].isalpha() else sign, sign, spaced=spaced)
 
 

@@ -67,7 +67,9 @@ def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POL
             judged = Judgement("gold_bad", detail=unusable)
         else:
             found = extract(Response((), response) if isinstance(response, str) else response, policy.answer)
-            judged = same_answer(found.answer, gold, policy) if found.answer else _no_answer(found)
+            judged = Judgement("no_answer", detail=found.reason)
+            if found.answer:
+                judged = same_answer(found.answer, gold, policy)
     except Exception as error:  # A run goes on, and the verdict says that the grader failed, not the response.
         judged = Judgement("error", detail=f"an error of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
     answer = found.answer
@@ -75,10 +77,6 @@ def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POL
     score = float("nan") if judged.status in ("gold_bad", "error") else float(judged.status == "correct")
     milliseconds = 1000 * (perf_counter() - started)
     return Verdict(judged.status, score, shown, judged.method, milliseconds, judged.detail, found.flags + judged.flags)
-
-
-def _no_answer(found: Extraction) -> Judgement:
-    return Judgement("no_answer", detail=found.reason)
 
 
 def gold_error(gold: str, policy: MathOptions) -> str:

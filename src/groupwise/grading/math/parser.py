@@ -4,9 +4,9 @@ import re
 from fractions import Fraction
 
 from groupwise.grading.math.bounds import OutOfBoundsError, ParseError
-from groupwise.grading.math.congruences import congruence
 from groupwise.grading.math.function_syntax import FunctionParser
 from groupwise.grading.math.lexer import UnitLetters, tokens_of
+from groupwise.grading.math.notations import congruence
 from groupwise.grading.math.tree import Based, Chain, Clock, Const, Items, Node, Num, Op, Quantity, Text, Var
 from groupwise.grading.math.units import CELSIUS, DEGREE, DOLLAR, FAHRENHEIT, SCALES, Unit, unit_of
 from groupwise.grading.math.words import exact_words, is_prose, number_of, plain_words

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-_MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
+MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 _PLAIN = re.compile(
     r"\s*+(?:\\?\$|\\\(|\\\[|\$\$)?\s*+(?P<sign>[-+]?)\s*+(?:\\?\$)?"
     r"(?P<whole>[0-9]{1,3}(?P<separator>,\\!|,|\{,\}|\\[,;:!]|~|[ \u00a0\u2009\u202f])[0-9]{3}"
@@ -25,7 +25,7 @@ def plain_number(text: str) -> Plain | None:
     """The number that a text is; None for what is not just an integer or a decimal."""
     match = _PLAIN.fullmatch(text)
     if match is None:
-        match = _PLAIN.fullmatch(text.translate(_MINUS)) if not text.isascii() else None
+        match = _PLAIN.fullmatch(text.translate(MINUS)) if not text.isascii() else None
         if match is None:
             return None
     whole, decimals = match["whole"], match["decimals"] or ""

@@ -74,25 +74,24 @@ def same_percent(answer: Node, gold: Node, policy: MathOptions, budget: Budget) 
     A bare reference answer of at most 1 is read as a ratio: 0.5 % is not 0.5.
     """
     a_percent, g_percent = _percentage(answer), _percentage(gold)
-    if (a_percent is None) == (g_percent is None) and not (
-        a_percent is not None and g_percent is not None and policy.percent == "strict"
-    ):
-        return same_value(answer, gold, policy, budget)[0]
-    if policy.percent == "strict":
-        return a_percent is not None and g_percent is not None and same_value(a_percent, g_percent, policy, budget)[0]
+    if policy.percent == "strict" and a_percent is not None and g_percent is not None:
+        return same_value(a_percent, g_percent, policy, budget)[0]
+    one_sided = (a_percent is None) != (g_percent is None)
+    if one_sided and policy.percent == "strict":
+        return False
     if same_value(answer, gold, policy, budget)[0]:
         return True
-    if a_percent is not None:
+    if one_sided and a_percent is not None:
         bare = exact(gold, budget)
         return bare is not None and abs(bare) > 1 and same_value(a_percent, gold, policy, budget)[0]
-    return g_percent is not None and same_value(answer, g_percent, policy, budget)[0]
+    return one_sided and g_percent is not None and same_value(answer, g_percent, policy, budget)[0]
 
 
 def _percentage(node: Node) -> Node | None:
     """The number of percents; None for what is no percentage."""
-    if isinstance(node, Op) and node.name == "percent":
-        return None if contains(node.args[0], "percent") else node.args[0]
-    if isinstance(node, Op) and node.name == "neg":
-        inner = _percentage(node.args[0])
-        return None if inner is None else Op("neg", (inner,))
+    match node:
+        case Op("percent", (value,)):
+            return None if contains(value, "percent") else value
+        case Op("neg", (part,)) if inner := _percentage(part):
+            return Op("neg", (inner,))
     return None

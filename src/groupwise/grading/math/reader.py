@@ -44,7 +44,7 @@ class TokenReader:
     @property
     def name(self) -> str:
         """The next command by its name, or the kind of the next token."""
-        token = self.token
+        token = self.tokens[self.position] if self.position < len(self.tokens) else _END
         return token.text if token.kind == "name" else token.kind
 
     @property

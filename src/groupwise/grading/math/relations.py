@@ -20,19 +20,16 @@ def is_equation(node: Node) -> bool:
 
 def label_of(node: Node) -> Node | None:
     """The name that an equation gives a value to: a variable, f(x), or a tuple of variables; None for anything else."""
-    if isinstance(node, Var):
-        return node
-    if isinstance(node, Op) and node.name == "abs":
-        return node if isinstance(node.args[0], Var) else None
-    if isinstance(node, Op) and node.name == "mul" and len(node.args) == 2:
-        name, argument = node.args
-        if isinstance(name, Op) and name.name == "pow" and isinstance(name.args[0], Var):
-            name = name.args[0]
-        if isinstance(name, Var) and name.name.split("_")[0].rstrip("'") in FUNCTION_LETTERS:
-            return node if isinstance(argument, Var | Op) or not variables(argument) else None
-    if isinstance(node, Items) and node.kind == "()" and all(isinstance(item, Var) for item in node.items):
-        return node
-    return None
+    is_label = False
+    match node:
+        case Var() | Op("abs", (Var(),)):
+            is_label = True
+        case Op("mul", (Op("pow", (Var(name), _)) | Var(name), argument)):
+            is_function = name.split("_")[0].rstrip("'") in FUNCTION_LETTERS
+            is_label = is_function and (isinstance(argument, Var | Op) or not variables(argument))
+        case Items("()", items):
+            is_label = all(isinstance(item, Var) for item in items)
+    return node if is_label else None
 
 
 def assignment(node: Node) -> tuple[Node, Node] | None:
@@ -60,12 +57,8 @@ def stated_value(chain: Chain, policy: MathOptions, budget: Budget, is_gold: boo
     named = assignment(chain)
     if named is not None:
         return named[1]
-    if not is_equation(chain):
-        return None
     last = chain.sides[-1]
-    if is_gold and len(chain.sides) == 2:
-        return None
-    if isinstance(last, Items):
+    if not is_equation(chain) or (is_gold and len(chain.sides) == 2) or isinstance(last, Items):
         return None
     for side in chain.sides[:-1]:
         constant = not variables(side) and not isinstance(side, Items | Quantity)
@@ -87,10 +80,8 @@ def _is_linear(node: Node, budget: Budget) -> bool:
         values = [modular(node, 0, budget, dict.fromkeys(names, at)) for at in (1, 2, 3)]
     except UndefinedError:
         return False
-    first, second, third = values
-    if first is None or second is None or third is None:
-        return False
-    return (third - second - second + first) % PRIME == 0
+    first, second, third = (value or 0 for value in values)
+    return None not in values and (third - second - second + first) % PRIME == 0
 
 
 def approximated(chain: Chain, budget: Budget) -> Node | None:

@@ -67,22 +67,17 @@ _add("frequency", {"hz hertz": 1, "khz": 1000, "mhz": 1000000})
 _add("amount", {"mol mole moles": 1})
 _add("temperature", {"k kelvin kelvins": 1})
 
-_WHOLE: dict[str, Unit] = {
+_SPEED, _AREA = (("length", 1), ("time", -1)), (("length", 2),)
+_WHOLE = {
     "celsius": Unit(_F(1), (("temperature", 1),), _F("273.15")),
     "fahrenheit": Unit(_F(5, 9), (("temperature", 1),), _F("459.67") * _F(5, 9)),
-    "mph": Unit(_F("1609.344") / 3600, (("length", 1), ("time", -1))),
-    "kph": Unit(_F(1000, 3600), (("length", 1), ("time", -1))),
-    "kmh": Unit(_F(1000, 3600), (("length", 1), ("time", -1))),
+    "mph": Unit(_F("1609.344") / 3600, _SPEED),
     "mpg": Unit(_F("1609.344") / (_F("3.785411784") / 1000), (("length", -2),)),
-    "acre": Unit(_F("4046.8564224"), (("length", 2),)),
-    "acres": Unit(_F("4046.8564224"), (("length", 2),)),
-    "hectare": Unit(_F(10000), (("length", 2),)),
-    "hectares": Unit(_F(10000), (("length", 2),)),
-    "ha": Unit(_F(10000), (("length", 2),)),
 }
-_DEGREES = Unit(_F(1), (("angle", 1),))
-DOLLAR = Unit(_F(1), (("money", 1),))
-DEGREE = _DEGREES
+_WHOLE |= dict.fromkeys(("kph", "kmh"), Unit(_F(1000, 3600), _SPEED))
+_WHOLE |= dict.fromkeys(("acre", "acres"), Unit(_F("4046.8564224"), _AREA))
+_WHOLE |= dict.fromkeys(("hectare", "hectares", "ha"), Unit(_F(10000), _AREA))
+DOLLAR, DEGREE = Unit(_F(1), (("money", 1),)), Unit(_F(1), (("angle", 1),))
 CELSIUS, FAHRENHEIT = _WHOLE["celsius"], _WHOLE["fahrenheit"]
 _GENERIC = frozenset({"unit", "units"})
 _POWERS = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
@@ -155,7 +150,7 @@ def _lookup(word: str) -> tuple[str, Fraction]:
         return "unit", Fraction(1)
     if word in _WHOLE:
         unit = _WHOLE[word]
-        return ("area" if unit.dimensions == (("length", 2),) else word), unit.factor
+        return ("area" if unit.dimensions == _AREA else word), unit.factor
     for ending, stem in (("ies", "y"), ("ves", "f"), ("es", "e"), ("s", "")):
         if word.endswith(ending) and len(word) > len(ending) + 2:
             return "?" + word[: -len(ending)] + stem, Fraction(1)
@@ -164,11 +159,10 @@ def _lookup(word: str) -> tuple[str, Fraction]:
 
 def _canonical(factor: Fraction, dimensions: dict[str, int]) -> Unit | None:
     """Volumes and areas in lengths, generic `units` without a dimension."""
-    if "volume" in dimensions:
-        count = dimensions.pop("volume")
-        factor *= Fraction(1, 1000) ** count
-        dimensions["length"] = dimensions.get("length", 0) + 3 * count
-    if "area" in dimensions:
-        dimensions["length"] = dimensions.get("length", 0) + 2 * dimensions.pop("area")
+    for name, power, scale in (("volume", 3, Fraction(1, 1000)), ("area", 2, Fraction(1))):
+        if name in dimensions:
+            count = dimensions.pop(name)
+            factor *= scale**count
+            dimensions["length"] = dimensions.get("length", 0) + power * count
     known = tuple(sorted((name, count) for name, count in dimensions.items() if count))
     return Unit(factor, known) if known else None

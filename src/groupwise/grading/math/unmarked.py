@@ -2,7 +2,8 @@
 
 import re
 
-_MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
+from groupwise.grading.math.plain import MINUS
+
 # In running text a space separates numbers, and a minus behind a digit, letter or bracket is a difference.
 _LAST_NUMBER = re.compile(
     r"(?:(?<![\w)\]}])[-+])?"
@@ -47,20 +48,15 @@ _MAX_SEARCHED = 8_192
 def closing_answer(text: str, truncated: bool) -> tuple[str, str]:
     """The answer and `phrase` or `statement`; two empty texts where no words state one."""
     text = text[-_MAX_SEARCHED:]
-    phrase: re.Match[str] | None = None
-    for pattern in (_PHRASE, _HEADING):
-        for match in pattern.finditer(text):
-            phrase = match if phrase is None or match.end() > phrase.end() else phrase
-    if phrase is not None:
-        answer = _behind(text, phrase.end(), truncated)
-        return (answer, "phrase") if answer else ("", "")
-    answer = _statement(text, truncated)
-    return (answer, "statement") if answer else ("", "")
+    phrase_end = max((match.end() for pattern in (_PHRASE, _HEADING) for match in pattern.finditer(text)), default=-1)
+    where = "phrase" if phrase_end >= 0 else "statement"
+    answer = _behind(text, phrase_end, truncated) if phrase_end >= 0 else _statement(text, truncated)
+    return (answer, where) if answer else ("", "")
 
 
 def last_number(text: str, truncated: bool) -> tuple[str, str]:
     """The last number as written, or an empty text and the reason why there is none."""
-    text = text.translate(_MINUS)
+    text = text.translate(MINUS)
     answer = ""
     for match in _LAST_NUMBER.finditer(text):
         answer = match[0]
@@ -104,7 +100,7 @@ def _statement(text: str, truncated: bool) -> str:
     lines = text.rstrip().rsplit("\n", 1)[-1][-_MAX_PHRASE:]
     if truncated or not _ANY_DIGITS.search(lines):
         return ""
-    sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z*$\\])", lines.strip())[-1].strip("*` ").translate(_MINUS)
+    sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z*$\\])", lines.strip())[-1].strip("*` ").translate(MINUS)
     if _HEDGE.search(sentence):
         return ""
     numbers = list(_STATED.finditer(sentence))
