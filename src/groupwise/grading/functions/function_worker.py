@@ -21,10 +21,7 @@ ARGUMENTS = {
     "finish_reason": "'stop' or 'length'",
 }
 _ELSEWHERE = {
-    "answer": "row['answer']",
-    "question": "row['question']",
-    "id": "row['id']",
-    "domain": "row['domain']",
+    **{column: f"row['{column}']" for column in ("answer", "question", "id", "domain")},
     "prompt": "row['question']",
     "prompts": "row['question']",
     "completion": "text",
@@ -157,17 +154,14 @@ def numbers(value: Any, count: int) -> list[float]:
     if len(items) != count:
         raise ReturnError("wrong_length", f"returned {len(items)} numbers for {count} completions")
     results: list[Any] = []
-    errors = []
-    for place, item in enumerate(items):
+    for item in items:
         try:
             results.append(number(item))
         except ReturnError as error:
             results.append([error.failure_kind, str(error)])
-            errors.append((place, error))
-    if errors:
-        place, first = errors[0]
-        message = f"at place {place} of {count}, {first}"
-        raise ReturnError(first.failure_kind, message, results)
+    for place, result in enumerate(results):
+        if isinstance(result, list):
+            raise ReturnError(result[0], f"at place {place} of {count}, {result[1]}", results)
     return results
 
 
@@ -186,14 +180,13 @@ def _wait_for(value: Any, runner: list[Any]) -> Any:
 def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (name == missing or name.startswith(f"{missing}.")):
             raise LoadError(
-                f"there is no module {error.name!r}. It is looked for in the current directory, {os.getcwd()}, in "
+                f"there is no module {missing!r}. It is looked for in the current directory, {os.getcwd()}, in "
                 "PYTHONPATH and among the installed packages"
             ) from None
-        raise LoadError(_import_failure(name, error)) from None
-    except Exception as error:
         raise LoadError(_import_failure(name, error)) from None
 
 

@@ -46,17 +46,12 @@ def as_data(suite: SuiteResult) -> dict[str, Any]:
     attacks = [result for result in suite.results if result.want == "fail"]
     controls = [result for result in suite.results if result.want == "pass"]
     return {
-        "backend": suite.backend,
-        "version": suite.version,
-        "control_groups": suite.control_groups,
-        "own_users": suite.own_users,
+        **asdict(suite),
         "passed": suite.passed,
         "attacks": len(attacks),
         "attacks_contained": sum(result.contained for result in attacks),
         "controls": len(controls),
         "controls_passed": sum(result.contained for result in controls),
-        "honest_ms": suite.honest_ms,
-        "results": [asdict(result) for result in suite.results],
     }
 
 

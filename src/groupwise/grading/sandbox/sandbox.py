@@ -1,17 +1,14 @@
 """A sandbox: programs in, outcomes out."""
 
 import math
-import os
 import secrets
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from groupwise.closing import Closing
 from groupwise.grading.sandbox import wire_values
@@ -27,7 +24,6 @@ HERE = Path(__file__).parent
 FOLDER = "/tmp"
 # Those of the launcher, in the count of the control group.
 LAUNCHER_PROCESSES = 4
-T = TypeVar("T")
 
 
 class Sandbox(Closing):
@@ -41,7 +37,6 @@ class Sandbox(Closing):
         self.name = backend.name
         self.unsafe = backend.unsafe
         self.limits = Limits.of(options)
-        self.parallel = options.parallel or len(os.sched_getaffinity(0))
         self.view = minimal_view()
         self.broker = Broker()
         if not self.broker.mounts and any(blocked(path) for path in self._exposed(self.view)):
@@ -50,7 +45,6 @@ class Sandbox(Closing):
         self._running: set[Process] = set()
         self._workers: set[Process] = set()
         self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
         self._closed = False
         self._program = script("inside/limits.py", "inside/program.py")
         self._calls = script("wire_values.py", "inside/limits.py", "inside/calls.py")
@@ -75,16 +69,6 @@ class Sandbox(Closing):
         outcome = self._run(self._calls, arguments, source + wanted, limits)
         results, load_error = results_of(outcome, len(calls))
         return CallRun(results=results, outcome=outcome, load_error=load_error)
-
-    def submit_program(self, program: str, stdin: str | bytes = b"", limits: Limits | None = None) -> "Future[Outcome]":
-        """`run_program` on one of `parallel` threads."""
-        return self._submit(lambda: self.run_program(program, stdin, limits))
-
-    def submit_call(
-        self, program: str, entry_point: str, calls: Sequence[Call], limits: Limits | None = None
-    ) -> "Future[CallRun]":
-        """`call` on one of `parallel` threads."""
-        return self._submit(lambda: self.call(program, entry_point, calls, limits))
 
     def start_worker(
         self,
@@ -112,8 +96,6 @@ class Sandbox(Closing):
             running = list(self._running)
         for process in running:
             process.kill()
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
         for process in list(self._workers):
             process.close()
         # Other threads free what they run themselves.
@@ -121,12 +103,6 @@ class Sandbox(Closing):
         while self._running and time.monotonic() < deadline:
             time.sleep(0.002)
         self.broker.close()
-
-    def _submit(self, work: Callable[[], T]) -> "Future[T]":
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.parallel, thread_name_prefix="sandbox")
-        return self._threads.submit(work)
 
     def _run(self, text: str, arguments: Sequence[str], stdin: bytes, limits: Limits) -> Outcome:
         process, ready = self._start(text, arguments, limits, self.view, {})
@@ -146,7 +122,9 @@ class Sandbox(Closing):
         host_folder = tempfile.mkdtemp(prefix="groupwise-") if self.backend.host_folder and not covered else ""
         folder = host_folder or FOLDER
         processes = 0 if self.backend.shares_users and self.broker.uids is None else limits.processes
-        numbers = [limits.memory_mb, cpu(limits.cpu_seconds), processes, limits.disk_mb, limits.open_files]
+        # Whole seconds, as the kernel counts; 0 for no limit.
+        cpu_seconds = math.ceil(limits.cpu_seconds or 0)
+        numbers = [limits.memory_mb, cpu_seconds, processes, limits.disk_mb, limits.open_files]
         command = [view.python, "-s", "-P", "-S", "-B", "-X", "utf8", "-c", text, ready, *map(str, numbers), folder]
         launch = self.backend.launch(view, [*command, *arguments], limits, folder, env)
         own = {folder: limits.disk_mb << 20} if self.backend.host_folder else {}
@@ -181,8 +159,3 @@ class Sandbox(Closing):
 def script(*names: str) -> str:
     """These files as one text, which the interpreter inside is given as an argument."""
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
-
-
-def cpu(seconds: float | None) -> int:
-    """Whole seconds, as the kernel counts; 0 for no limit."""
-    return 0 if seconds is None else math.ceil(seconds)
