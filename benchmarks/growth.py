@@ -31,6 +31,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from versus.workload import SHAPES, Shape, matmul_rate, save_model
@@ -131,33 +132,33 @@ class Work:
             ],
         )
 
-    def sample(self, requests: list[Any], answer_tokens: int) -> list[Any]:
-        """Groups of answers that all have full length."""
-        from groupwise.train.micro_batch import TrainGroup, TrainSequence
+    def sample(self, requests: list[Any], answer_tokens: int) -> Any:
+        """A StepBatch of answers that all have full length."""
+        import numpy as np
 
         from groupwise.rollout.engine import SamplingParams
+        from groupwise.train.step_batch import step_batch
 
         sampling = SamplingParams(temperature=1.0, max_new_tokens=answer_tokens, stop_ids=())
-        return [
-            TrainGroup(
-                request.prompt_ids,
-                tuple(
-                    TrainSequence(
-                        completion.ids, (-1.0) ** g, old_logps=completion.logps, sampler_logps=completion.logps
-                    )
-                    for g, completion in enumerate(completions)
-                ),
+        groups: list[Any] = [
+            SimpleNamespace(
+                prompt=SimpleNamespace(ids=request.prompt_ids),
+                completions=completions,
+                problem=SimpleNamespace(domain=""),
+                dropped_G=[False] * len(completions),
             )
             for request, completions in zip(requests, self.engine.generate(requests, sampling), strict=True)
         ]
+        advantages_PG = np.array([[(-1.0) ** g for g in range(len(group.completions))] for group in groups])
+        return step_batch(groups, advantages_PG, self.config)
 
-    def train(self, groups: list[Any]) -> None:
+    def train(self, batch: Any) -> None:
         """One optimizer step."""
         from groupwise.ranks import Ranks
         from groupwise.train.update import update
 
         self.updates += 1
-        update(self.policy, None, self.optimizer, groups, self.updates, self.config, Ranks())
+        update(self.policy, None, self.optimizer, batch, self.updates, self.config, Ranks())
 
 
 def times(work: Work) -> dict[str, float]:
@@ -166,14 +167,14 @@ def times(work: Work) -> dict[str, float]:
 
     answer = work.point["answer"]
     # Makes the optimizer's state and warms the allocator.
-    work.train(work.sample(work.requests, answer)[:1])
+    work.train(work.sample(work.requests[:1], answer))
     operations = counted(work.shape, work.point)
     bytes_read = traffic(work.shape, work.point, sum(weight.numel() for _, weight in work.policy.trainable()))
     allowed = operations / matmul_rate(torch.float32) + bytes_read / read_rate()
     start = time.process_time()
-    groups = work.sample(work.requests, answer)
+    batch = work.sample(work.requests, answer)
     sampled = time.process_time()
-    work.train(groups)
+    work.train(batch)
     trained = time.process_time()
     return {
         "sampling_time": (sampled - start) / operations * 1e12,
@@ -184,25 +185,21 @@ def times(work: Work) -> dict[str, float]:
 
 def memory(work: Work) -> dict[str, float]:
     """Bytes of sampling per token in the cache, and of training per token of the largest micro-batch."""
-    from groupwise.train.micro_batch import cut
-
-    from groupwise.model.packing import packed_tokens
+    from groupwise.train.step_batch import micro_batches
 
     # Small, so that it makes the optimizer's state and what else stays, and leaves nothing to be used again.
     first = work.requests[0]
     work.train(work.sample([type(first)(first.prompt_ids[:2], first.seeds[:2])], 2))
     before = reset_peak()
-    groups = work.sample(work.requests, work.point["answer"])
+    batch = work.sample(work.requests, work.point["answer"])
     sampling_bytes = peak() - before
     before = reset_peak()
-    work.train(groups)
+    work.train(batch)
     gradient_bytes = FLOAT32 * sum(weight.numel() for _, weight in work.policy.trainable())
     training_bytes = peak() - before - gradient_bytes
     held = work.point["problems"] * (work.point["prompt"] + work.point["samples"] * work.point["answer"])
-    micro_batches = cut(groups, work.config.batch.micro_batch_tokens)
-    largest = max(
-        sum(packed_tokens(len(g.prompt_ids), [len(s.ids) for s in g.sequences]) for g in m) for m in micro_batches
-    )
+    parts = micro_batches(batch, work.config.batch.micro_batch_tokens)
+    largest = max(batch.take(part).packed().token_ids_1T.numel() for part in parts)
     return {
         "cache_bytes_per_token": sampling_bytes / held,
         "training_bytes_per_token": training_bytes / largest,

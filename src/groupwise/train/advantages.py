@@ -24,7 +24,8 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
     options = config.advantage
     advantages_PG = np.zeros((len(groups), config.batch.samples_per_prompt))
     # Groups with the same number of judged completions are a rectangle.
-    parts = [[i for i, group in enumerate(groups) if len(group.kept) == size] for size in _sizes(groups)]
+    sizes = sorted({len(group.kept) for group in groups})
+    parts = [[i for i, group in enumerate(groups) if len(group.kept) == size] for size in sizes]
     rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
     values = options.estimator.advantages(rewards, lambda tensors: _over_ranks(tensors, ranks))
     for part, values_PG in zip(parts, values, strict=True):
@@ -32,10 +33,6 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
         for i, values_G in zip(part, clipped_PG.numpy(), strict=True):
             advantages_PG[i, groups[i].kept] = values_G
     return advantages_PG
-
-
-def _sizes(groups: Sequence[GradedGroup]) -> list[int]:
-    return sorted({len(group.kept) for group in groups})
 
 
 def group_rewards(groups: Sequence[GradedGroup], config: TrainConfig) -> GroupRewards:
