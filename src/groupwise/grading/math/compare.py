@@ -2,20 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from groupwise.grading.math import notations
 from groupwise.grading.math.bounds import Budget, OutOfBoundsError
 from groupwise.grading.math.expand import expanded, named_values
 from groupwise.grading.math.math_options import MathOptions
-from groupwise.grading.math.notations import (
-    as_ratio,
-    congruence_of,
-    divided,
-    residue_of,
-    same_chain,
-    same_congruence,
-    same_digits,
-    same_ratio,
-    same_time,
-)
 from groupwise.grading.math.quantities import same_percent, same_quantity
 from groupwise.grading.math.real_sets import is_inequality, real_set
 from groupwise.grading.math.relations import approximated, assignment, is_equation, stated_value
@@ -51,13 +41,13 @@ class Comparison:
         if isinstance(answer, Clock) or isinstance(gold, Clock):
             self.method = "time"
             if isinstance(answer, Clock) and isinstance(gold, Clock):
-                return same_time(answer, gold)
-            a, g = as_ratio(answer), as_ratio(gold)
+                return notations.same_time(answer, gold)
+            a, g = notations.as_ratio(answer), notations.as_ratio(gold)
             return a is not None and g is not None and self._same(a, g)
         if isinstance(answer, Based) or isinstance(gold, Based):
             self.method = "base"
-            return same_digits(answer, gold)
-        if residue_of(answer) is not None or residue_of(gold) is not None:
+            return notations.same_digits(answer, gold)
+        if notations.residue_of(answer) is not None or notations.residue_of(gold) is not None:
             return self._congruence(answer, gold)
         if isinstance(answer, Chain) or isinstance(gold, Chain):
             return self._relation(answer, gold)
@@ -78,10 +68,10 @@ class Comparison:
     def _congruence(self, answer: Node, gold: Node) -> bool:
         """3 (mod 5) also answers 3, and the reverse, where no name is given to it."""
         self.method = "congruence"
-        a, g = congruence_of(answer), congruence_of(gold)
+        a, g = notations.congruence_of(answer), notations.congruence_of(gold)
         if a is not None and g is not None:
-            return same_congruence(a, g, self.budget)
-        residue = residue_of(answer if a is not None else gold)
+            return notations.same_congruence(a, g, self.budget)
+        residue = notations.residue_of(answer if a is not None else gold)
         if residue is None or (g is not None and len(g.items) > 2):
             return False
         return self._same(residue, gold) if a is not None else self._same(answer, residue)
@@ -127,7 +117,7 @@ class Comparison:
                 return False
             if isinstance(answer, Chain) and isinstance(gold, Chain) and same_region(answer, gold, self.budget):
                 return True
-            return self._same_set(answer, gold) or same_chain(answer, gold, self._same)
+            return self._same_set(answer, gold) or notations.same_chain(answer, gold, self._same)
         if isinstance(answer, Chain) and isinstance(gold, Chain):
             return variables(answer) == variables(gold) and self._same_set(answer, gold)
         allowed = self.policy.inequality
@@ -211,8 +201,8 @@ class Comparison:
         if isinstance(answer, Items) and isinstance(gold, Items):
             if answer.kind != gold.kind or len(a) != len(g):
                 return False
-            return self._ordered(a, g) if self.policy.unreduced == "wrong" else same_ratio(a, g, self._same)
-        return len(a) * len(g) == 2 and self._same(divided(a), divided(g))
+            return self._ordered(a, g) if self.policy.unreduced == "wrong" else notations.same_ratio(a, g, self._same)
+        return len(a) * len(g) == 2 and self._same(notations.divided(a), notations.divided(g))
 
 
 _METHODS = {"()": "tuple", "{}": "set", "list": "list", "matrix": "matrix", "ratio": "ratio"} | dict.fromkeys(
