@@ -129,7 +129,7 @@ CLAIMS = [
     Claim("No KL is better than a sound KL of 0.02", "4 epochs", "4 epochs, r·k3 0.02"),
     Claim("A format weight of 1 harms correctness against 0.1", "format weight 0.1", "format weight 1"),
     Claim(
-        "Paying the format only beside a right answer helps at weight 1",
+        "Rewarding the format only of right answers helps at weight 1",
         "format weight 1, conditional",
         "format weight 1",
     ),
@@ -267,7 +267,7 @@ def document(results: dict[str, list[dict[str, Any]]]) -> str:
             spread([run["sampled_tokens"] for run in runs], 1e-3, 0),
         ]
         text += f"| {variant} | {' | '.join(cells)} |\n"
-    text += "\nThe options of each variant, beside those of all (" + f"`{' '.join(COMMON)}`):\n\n"
+    text += "\nThe options of each variant, in addition to those of all (" + f"`{' '.join(COMMON)}`):\n\n"
     for variant in results:
         options = " ".join(VARIANTS[variant]) or "none"
         text += f"- {variant}: `{options}`\n"

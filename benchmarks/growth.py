@@ -9,7 +9,7 @@ random weights. Every answer has full length, so that each token costs what theo
 - training holds the activations of one micro-batch, whatever the batch.
 
 So these numbers are flat: seconds per counted operation of sampling and of training, bytes of sampling per token that
-the cache holds, and bytes of training, beside the gradient, per token of the largest micro-batch. Attention is counted
+the cache holds, and bytes of training, without the gradient, per token of the largest micro-batch. Attention is counted
 with the positions that a token sees. A number below the base is a fixed cost that is shared by more tokens.
 
 Seconds per operation of sampling are flat only while the products with the weights dominate: an answer's own keys and

@@ -1,4 +1,4 @@
-"""Time to an accuracy, groupwise beside TRL: `python benchmarks/time_to_accuracy.py --trl-python PATH`.
+"""Time to an accuracy, groupwise against TRL: `python benchmarks/time_to_accuracy.py --trl-python PATH`.
 
 PATH is the Python of an environment with TRL and with groupwise, whose problems and grader both trainers use. Both
 train the bundled model by the recipe `demo`: the same stream of generated problems for a seed, the same prompts to the
@@ -12,7 +12,7 @@ seeds run with the chosen rate, both trainers in turn.
 Every few steps the clock stops, and an examiner in a process of its own, the same for both, samples answers to held-out
 problems with the weights of that moment, unless the answers in training show them to be far below the goal. The time is
 taken where the accuracy first reaches it, on a straight line from one examination to the next. It counts from the first
-step on; imports and loading are shown beside it.
+step on; imports and loading are shown next to it.
 
 CPU seconds of the process are what to compare on a machine with other work. Every finished run is kept in --folder, and
 not repeated; remove its file there to run it again. TRL's rows in a pass are those that were fastest (--trl-rows).

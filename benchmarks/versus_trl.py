@@ -1,4 +1,4 @@
-"""groupwise beside TRL on the same work: `python benchmarks/versus_trl.py --trl-python PATH [--size 1.5m]`.
+"""groupwise against TRL on the same work: `python benchmarks/versus_trl.py --trl-python PATH [--size 1.5m]`.
 
 Each trainer runs in processes of its own, in turn (A B A B), from the same random weights, with the same prompts, the
 same lengths of answers and the same settings; PATH is the Python of an environment with TRL. The lengths are forced

@@ -24,7 +24,7 @@ class CallTest:
     """A function is called with these arguments and has to return `expected`; all of it Python literals.
 
     tolerance, relative_tolerance: two floats count as equal within the larger of the absolute difference and the share
-    of the larger magnitude; 0 for exact. view: an expression of `grading.code.language` on `result`, which stands for
+    of the larger magnitude; 0 for exact. view: an expression of `grading.code.language` on `result`, which is
     what was returned, such as `sorted(result)`; its value is compared in place of the returned one. Empty for the
     returned value itself.
     """

@@ -1,9 +1,9 @@
 """What a technique is made of: options, a function, its part of the equation, its checks, and its row in the docs.
 
 One module holds one technique. Its class derives from the base class of its room, such as
-`objective.surrogates.base.Surrogate`, which declares the function that the room calls. The room's `__init__.py` lists
-its techniques as one union, which is an option of the configuration: `objective.surrogate: {type: cispo, cap: 5}`, or
-`cispo` alone for its defaults.
+`objective.surrogates.surrogate.Surrogate`, which declares the function that the room calls. The room's
+`__init__.py` lists its techniques as one union, which is an option of the configuration: `objective.surrogate: {type:
+cispo, cap: 5}`, or `cispo` alone for its defaults.
 """
 
 from __future__ import annotations

@@ -510,3 +510,23 @@ def test_a_saved_model_is_a_model_like_any_other(tmp_path: Path) -> None:
     assert again.max_context_tokens == first.max_context_tokens == 1024
     weights = again.model.state_dict()
     assert all(torch.equal(weights[name], weight) for name, weight in first.model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "form"),
+    [
+        (["eval", "bundled", "problems.eval_problems=4"], "--limit 4"),
+        (["eval", "bundled", "problems.eval=toy_code"], "--problems toy_code"),
+        (["eval", "bundled", "demo", "problems.eval_samples_per_prompt=2"], "--samples 2"),
+        (["sample", "bundled", "1 + 1", "sampling.temperature=0"], "--temperature 0"),
+        (["sample", "bundled", "1 + 1", "model.path=here"], "groupwise sample here"),
+    ],
+)
+def test_a_key_that_an_option_of_the_command_sets_is_refused(run: Run, arguments: list[str], form: str) -> None:
+    assert f"{arguments[-1]}: write it as `{form}`" in refused(run(*arguments), 2)
+
+
+def test_a_run_given_for_its_model(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    (tmp_path / "run" / "model" / "config.json").write_text("{}")
+    assert "it has no config.json; did you mean 'run/model'?" in refused(run("eval", "run"), 3)

@@ -203,7 +203,7 @@ def test_techniques_on_a_command_line_and_in_files(write: Write) -> None:
     assert compose_train_config([path, write(dump_config(config), "same.yaml")]) == config
     assert error_of(path, "objective.surrogate={type: cispo, clip_low: 0.1}") == (
         "objective.surrogate={type: cispo, clip_low: 0.1}: objective.surrogate.clip_low is not an option of cispo; "
-        "ppo_clip has it: objective.surrogate={type: ppo_clip, clip_low: ...}"
+        "ppo_clip has it: 'objective.surrogate={type: ppo_clip, clip_low: ...}'"
     )
     wrong = write("objective:\n  surrogate:\n    type: cispo\n    cap: high\n", "wrong.yaml")
     assert (

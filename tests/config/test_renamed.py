@@ -7,6 +7,7 @@ import pytest
 
 from groupwise.config.compose import compose_to_explain
 from groupwise.config.hints import renamed_keys
+from groupwise.config.messages import in_quotes
 from groupwise.errors import UsageError
 
 RENAMED = renamed_keys()
@@ -21,7 +22,7 @@ def test_an_old_key_is_refused_with_how_it_is_written_now(old: str) -> None:
         compose_to_explain([FUNCTION, argument])
     (line,) = str(caught.value).splitlines()[1:]
     assert line.startswith(f"- {argument}: {key}")
-    assert line.endswith(f"; since 0.2.0: {RENAMED[old].replace('NAME', 'mine')}")
+    assert line.endswith(f"; since 0.2.0: {in_quotes(RENAMED[old].replace('NAME', 'mine'))}")
 
 
 @pytest.mark.parametrize("new", [new for new in RENAMED.values() if "=" in new and "..." not in new and " " not in new])

@@ -364,3 +364,18 @@ def test_options_of_another_type_are_refused_by_its_name(arguments: list[str], w
         compose_train_config(arguments)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["rewards.format.weight=1.0"], "or set rewards.format.requires=correctness"),
+        (["rewards.format.weight=0.5", "rewards.language.weight=0.6"], "or set rewards.gate=correctness"),
+        (["domains.code.rewards.format.weight=1.0"], "or set domains.code.rewards.format.requires=correctness"),
+    ],
+)
+def test_the_advice_against_rewarded_wrong_answers_works_when_pasted(arguments: list[str], advice: str) -> None:
+    (warned,) = [finding for finding in contradictions(compose_train_config(arguments)) if "can earn" in finding.message]
+    assert warned.message.endswith(advice)
+    fixed = compose_train_config([*arguments, *advice.removeprefix("or set ").split()])
+    assert not [finding for finding in contradictions(fixed) if "can earn" in finding.message]

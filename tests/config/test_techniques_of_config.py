@@ -125,11 +125,11 @@ def test_a_technique_of_an_entry_and_one_without_alternatives() -> None:
 def test_what_is_wrong_with_a_technique() -> None:
     assert errors_of({"cap": 4.0}) == [
         "my.yaml:3: objective.surrogate.cap is not an option of clip; cispo has it: "
-        "objective.surrogate={type: cispo, cap: ...}"
+        "'objective.surrogate={type: cispo, cap: ...}'"
     ]
     assert errors_of({"type": "cispo", "high": 4.0}) == [
         "my.yaml:3: objective.surrogate.high is not an option of cispo; clip and seed_clip have it: "
-        "objective.surrogate={type: clip, high: ...} or objective.surrogate={type: seed_clip, high: ...}"
+        "'objective.surrogate={type: clip, high: ...}' or 'objective.surrogate={type: seed_clip, high: ...}'"
     ]
     names = "one of clip, cispo, seed_clip, plain"
     assert errors_of("cisp") == [

@@ -58,7 +58,7 @@ def build(output: Path, threads: int) -> None:
 def bundled_tokenizer() -> PreTrainedTokenizerBase:
     """The tokenizer, with merges learned from some thousand demonstrations."""
     texts = [text for pair in demonstrations(SEED, 4000, HABITS) for text in pair]
-    # The think tags are tokens of their own; merges for their letters would be wasted.
+    # The think tags are single tokens; merges for their letters would be wasted.
     plain = [text.replace(THINK_START, "").replace(THINK_END, "") for text in texts]
     return build_tokenizer([*plain, *["system\n", "user\n", "assistant\n"] * 1000])
 

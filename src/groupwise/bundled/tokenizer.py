@@ -15,7 +15,7 @@ CONTEXT_TOKENS = 1024
 PAD, TURN_START, TURN_END = "<|pad|>", "<|im_start|>", "<|im_end|>"
 THINK_START, THINK_END = "<think>", "</think>"
 
-# `\boxed{` and a sign with the blanks around it are pieces of their own: short completions are quick to sample.
+# `\boxed{` and a sign with the blanks around it are single pieces: short completions are quick to sample.
 _PIECES = Regex(r" ?\\boxed\{| [-+*/=] |; |\d| ?\p{L}+| ?[^\s\p{L}\d]+|\s")
 
 # Fills the vocabulary, so that a question of the user's own is not spelt out in letters.

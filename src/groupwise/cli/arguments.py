@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from groupwise.errors import UsageError
+
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 ConfigArguments = Annotated[
@@ -20,6 +22,17 @@ Model = Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf f
 Problems = Annotated[
     int | None, typer.Option("--problems", min=1, help="Number of training problems, to count the steps of an epoch.")
 ]
+
+
+def refuse_overrides(arguments: list[str], forms: dict[str, str]) -> None:
+    """Refuse overrides of keys that an argument or option of the command sets, instead of ignoring them.
+
+    forms: how each of these keys is written, with VALUE for its value. Raises UsageError.
+    """
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if equals and key.strip() in forms:
+            raise UsageError(f"{argument}: write it as `{forms[key.strip()].replace('VALUE', value.strip())}`")
 
 
 def print_json(value: Any) -> None:

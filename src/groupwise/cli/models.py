@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from groupwise.cli.arguments import ConfigArguments, Json, Model, examples, print_json
+from groupwise.cli.arguments import ConfigArguments, Json, Model, examples, print_json, refuse_overrides
 
 EXAMPLES = examples(
     "groupwise eval bundled",
@@ -14,6 +14,18 @@ EXAMPLES = examples(
 SAMPLE_EXAMPLES = examples(
     'groupwise sample bundled "3 + 4 = ?" -n 4', 'groupwise sample bundled "3 + 4 = ?" --temperature 0'
 )
+_EVALUATE_FORMS = {
+    "model.path": "groupwise eval VALUE",
+    "problems.eval": "--problems VALUE",
+    "problems.eval_problems": "--limit VALUE",
+    "problems.eval_samples_per_prompt": "--samples VALUE",
+}
+_SAMPLE_FORMS = {
+    "model.path": "groupwise sample VALUE",
+    "sampling.temperature": "--temperature VALUE",
+    "sampling.top_p": "--top-p VALUE",
+    "sampling.top_k": "--top-k VALUE",
+}
 
 
 def evaluate(
@@ -29,6 +41,7 @@ def evaluate(
     from groupwise.evaluate.sample import evaluate as measure
     from groupwise.evaluate.tables import print_evaluation
 
+    refuse_overrides(arguments or [], _EVALUATE_FORMS)
     stated = [
         f"model.path={model}",
         f"problems.eval={problems}",
@@ -56,6 +69,7 @@ def sample(
     from groupwise.config.compose import compose_train_config
     from groupwise.evaluate import sample as sampling
 
+    refuse_overrides(arguments or [], _SAMPLE_FORMS)
     config = compose_train_config([*(arguments or []), f"model.path={model}"])
     answers = sampling.sample(config, question, samples, temperature, top_p, top_k)
     if as_json:

@@ -208,7 +208,7 @@ def _meant_keys(model_class: type[BaseModel], detail: ErrorDetails) -> set[str]:
 
 
 def _contradictions(config: Config, positions: dict[KeyPath, str], wrong_keys: set[str]) -> Iterator[str]:
-    """What the options, each right by itself, contradict; a default in the place of a wrong value contradicts none."""
+    """What the options, each right by itself, contradict; a default that replaces a wrong value contradicts none."""
     for finding in contradictions(config):
         is_known = not any(f"{key}.".startswith(f"{wrong}.") for key in finding.keys for wrong in wrong_keys)
         if finding.level == "error" and is_known:

@@ -19,6 +19,11 @@ def dotted(path: Path) -> str:
     return text.removeprefix(".")
 
 
+def in_quotes(text: str) -> str:
+    """With every override `KEY={...}` in it in single quotes, as a shell needs them."""
+    return re.sub(r"[\w.]+=\{[^}]*\}", lambda override: f"'{override[0]}'", text)
+
+
 def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mapping[Path, str]) -> str:
     """One line for one error of pydantic; `positions` gives the place of every value."""
     place = locate(model_class, detail["loc"])
@@ -30,7 +35,7 @@ def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mappi
     if detail["type"] == "union_tag_invalid":
         path = (*path, "type")
     where = next((f"{positions[path[:end]]}: " for end in range(len(path), 0, -1) if path[:end] in positions), "")
-    new = renamed(place, found)
+    new = in_quotes(renamed(place, found))
     hint = f"; since 0.2.0: {new}" if new else ""
     if detail["type"] == "extra_forbidden":
         return f"{where}{key} is not an option{hint or _key_hint(model_class, place)}"
@@ -58,7 +63,9 @@ def _key_hint(model_class: type[BaseModel], place: Place) -> str:
         having = [which for which, technique in place.techniques.items() if name in options_of(technique)]
         if having:
             forms = " or ".join(f"{'.'.join(above)}={{type: {which}, {name}: ...}}" for which in having)
-            return f" of {chosen}; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {forms}"
+            return (
+                f" of {chosen}; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} it: {in_quotes(forms)}"
+            )
     close = suggest_for(model_class, [*above, name])
     if close:
         return f"; did you mean {' or '.join(close)}?"

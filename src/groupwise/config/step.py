@@ -24,7 +24,7 @@ class BatchOptions(Options):
     """Passes over the groups of a step."""
 
     micro_batch_tokens: PositiveInt = 1024
-    """Tokens in one forward and backward pass beside its longest prompt, at most, each prompt counted once. Changes
+    """Most tokens in one forward and backward pass, not counting its longest prompt; each prompt counts once. Changes
     memory, not the gradient. A run halves it until the worst case fits into the memory that is free."""
 
     logits_chunk_tokens: PositiveInt = 1024

@@ -34,7 +34,7 @@ class UnusableRow:
 class ProblemFile:
     """The problems of a file, in its order, and the rows that are none.
 
-    shape says what was recognised, fingerprint stands for the contents of the problems. rows: how many the file has.
+    shape says what was recognised, fingerprint identifies the contents of the problems. rows: how many the file has.
     """
 
     path: str

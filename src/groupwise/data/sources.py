@@ -21,7 +21,7 @@ from groupwise.problem import GYM_PREFIX, Problem
 # Any problem from (seed, split, index) alone.
 Generator = Callable[[int, Literal["train", "eval"], int], Problem]
 GENERATED: dict[str, Generator] = {"arithmetic": arithmetic_problem, "toy_code": toy_code_problem}
-# Problems that stand for a generator when something is checked before training.
+# Problems that represent a generator when something is checked before training.
 LOOKED_AT = 32
 # The generated problems that are measured on are the same for every seed of a run.
 EVAL_SEED = 0

@@ -55,8 +55,8 @@ class Source:
 class Draft:
     """A translation in the making.
 
-    Reading a key gives the file's value, or what the trainer takes without one. A null stands for an absent key, except
-    where the trainer gives it a meaning of its own.
+    Reading a key gives the file's value, or what the trainer takes without one. A null means an absent key, except
+    where the trainer gives null another meaning.
     """
 
     def __init__(self, tool: str, fields: Sequence[Field], source: Source) -> None:
@@ -138,7 +138,7 @@ class Draft:
                 self.absent(key, f"not recognised as an option of {self.tool}{hint}")
         for key, text in self.source.unresolved.items():
             if key in self._fields and self._fields[key].kind != "idle":
-                self.note(f"{key}={text} is left out: the file does not say what it stands for")
+                self.note(f"{key}={text} is left out: the file does not say what it is")
 
     def finish(self) -> Imported:
         """The outcome. Raises DataError for values that no option of groupwise takes."""

@@ -153,7 +153,7 @@ def _sum_of(text: str, variables: dict[str, str]) -> str | None:
 
 
 def _resolved(source: Source) -> Source:
-    """The same without `${a.b}` and `${oc.select:a.b,default}`, which stand for other keys, and `???`, for nothing."""
+    """The same without `${a.b}` and `${oc.select:a.b,default}`, other keys, and `???`, no value."""
     values, unresolved = {}, dict(source.unresolved)
     for key, value in source.values.items():
         found = value

@@ -116,9 +116,7 @@ def _arithmetic(draft: Draft) -> None:
     bfloat = draft["fp16"] or draft["bf16"] is not False
     draft.set("model.compute_dtype", "bfloat16" if bfloat else "float32", "fp16" if draft["fp16"] else "bf16")
     if bfloat and not draft.states("bf16", "fp16"):
-        draft.note(
-            "TRL computes in bfloat16 unless told otherwise; on a CPU model.compute_dtype=float32 is often faster"
-        )
+        draft.note("TRL computes in bfloat16 by default; on a CPU model.compute_dtype=float32 is often faster")
     if draft.states("disable_dropout") and not draft["disable_dropout"]:
         draft.differs("disable_dropout")
 

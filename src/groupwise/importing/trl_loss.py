@@ -157,7 +157,7 @@ def _rewards(draft: Draft) -> None:
     draft.set("rewards.correctness.weight", correct, "reward_funcs")
     if "think_format_reward" in weights:
         draft.set("rewards.format.weight", weights.pop("think_format_reward"), "reward_funcs")
-        draft.differs("reward_funcs", "think_format_reward also pays an empty <think></think>; groupwise does not")
+        draft.differs("reward_funcs", "think_format_reward also rewards an empty <think></think>; groupwise does not")
     overlong = weights.pop("get_soft_overlong_punishment", None)
     if overlong is not None:
         draft.set_in("rewards.overlong", "reward_funcs", buffer_tokens=256, weight=overlong)

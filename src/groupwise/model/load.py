@@ -192,7 +192,9 @@ def _check_hub(path: str) -> None:
 def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     files = {file.name for file in folder.iterdir()}
     if "config.json" not in files:
-        raise DataError(f"'{folder}' is not a Hugging Face model folder: it has no config.json")
+        inner = folder / "model"
+        hint = f"; did you mean '{inner}'?" if (inner / "config.json").is_file() else ""
+        raise DataError(f"'{folder}' is not a Hugging Face model folder: it has no config.json{hint}")
     if not any(name.endswith(".safetensors") for name in files):
         pickled = sorted(name for name in files if name.endswith((".bin", ".pt", ".pth")))
         found = f" It has {', '.join(pickled)}, which is pickled and never loaded; convert it first." if pickled else ""
@@ -216,7 +218,7 @@ def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrain
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{subject} cannot be loaded: {first_line(error)}") from error
-    # Left alone, transformers draws them at random and goes on.
+    # By default transformers draws them at random and continues.
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")

@@ -23,8 +23,8 @@ Four log-probability streams, each the natural log of the probability of the sam
 
 The policy ratio is new/old, the engine weight is old/sampler (detached), the KL is new/ref.
 
-One optimizer step, in the order of the modules: `advantage` turns rewards into advantages; `reduction` fixes one
-weight per token from the totals of the whole step; `loss` puts `ratio`, `surrogate`, `correction`, `mask`, `kl` and
-the entropy bonus together as one plain weighted sum, so that no split into micro-batches or ranks can change the
-gradient; `metric` says how each measurement is merged over such a split.
+One optimizer step: `advantages` turns rewards into advantages; `reductions` fixes one weight per token from the totals
+of the whole step; `loss` puts `ratios`, `surrogates`, `corrections`, `masks`, `kl` and `entropy` together as one plain
+weighted sum, so that no split into micro-batches or ranks can change the gradient; `metric` says how each measurement
+is merged over such a split.
 """

@@ -76,7 +76,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def newest_sound_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint whose files are what was written, and why newer ones were passed over.
 
-    None if none was written yet: such a run goes on from its beginning.
+    None if none was written yet: such a run resumes from its beginning.
 
     Raises:
         DataError: if there are checkpoints, but every one is damaged.

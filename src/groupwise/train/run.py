@@ -68,7 +68,9 @@ def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, An
     if folder.summary.is_file() and not overrides:
         summary = folder.read_summary()
         if summary["steps"] >= config.run.steps:
-            screen.note(f"the run in '{path}' is complete; raise run.steps to train further")
+            screen.note(
+                f"the run in '{path}' is complete; to train further: groupwise train --resume {path} run.steps=N"
+            )
             return summary
     if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
         screen.note(

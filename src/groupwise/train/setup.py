@@ -60,7 +60,7 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
 def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch_tokens: int | None = None) -> Prepared:
     """Load and check everything that the configuration names, and try out whether it fits into memory.
 
-    A run that goes on names the threads and the size of the micro-batches that it began with: both change how sums are
+    A resumed run names the threads and the size of the micro-batches that it began with: both change how sums are
     rounded. `threads` overrides the configured number unless 0.
 
     Raises:

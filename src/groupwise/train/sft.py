@@ -71,7 +71,7 @@ def progress_printer(console: Console) -> Callable[[SftProgress], None]:
 def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResult:
     """Train the model on the demonstrations and write it to `config.output`; `report` hears of every step.
 
-    The model is written beside its place and renamed, so that the folder is either complete or absent.
+    The model is written next to its place and renamed, so that the folder is either complete or absent.
 
     Raises:
         UsageError: if the output exists.

@@ -247,7 +247,7 @@ def test_dry_run() -> None:
     assert (
         "reward function 'mine' (user_rewards:nan) failed on a dry run, on problem p0: not_finite: returned nan" in text
     )
-    assert "Expected was a finite number within 10 s and 2048 MB" in text
+    assert "expected a finite number within 10 s and 2048 MB" in text
     with function("batch_short", call="batch") as reward, pytest.raises(DataError, match="a list of 2 finite numbers"):
         reward.dry_run(samples("a", "b"))
 

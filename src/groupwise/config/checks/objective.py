@@ -24,7 +24,7 @@ def advantage(config: TrainConfig) -> Iterator[Finding]:
         text = (
             f"advantage.estimator=gdpo with {used[0]} as the only rewarded component: there is nothing to normalise "
             "apart, what is left is a group deviation with one more whitening; give a second component a weight, or "
-            "set advantage.estimator={type: group, scale: group_std}"
+            "set 'advantage.estimator={type: group, scale: group_std}'"
         )
         yield warning(("advantage.estimator", f"rewards.{weight_key(used[0])}"), text)
     largest = _largest_advantage(config)

@@ -120,9 +120,16 @@ def trap(table: Table) -> Iterator[Finding]:
     text = (
         f"{table.prefix}: a wrong answer can earn {total}, {'as much as' if wrong == right else 'more than'} the "
         f"{right:g} of a right one without it{unknown}: lower {', '.join(map(table.key, keys))} to less than {right:g}"
-        f"{' together' if len(parts) > 1 else ''} (0.1 or 0.2), or set requires={CORRECTNESS}"
+        f"{' together' if len(parts) > 1 else ''} (0.1 or 0.2), or set {_only_if_right(table, list(parts))}"
     )
     yield table.warning((*keys, "correctness.weight"), text)
+
+
+def _only_if_right(table: Table, names: list[str]) -> str:
+    """The overrides that leave a wrong answer without these rewards; a built-in one but the format takes the gate."""
+    if any(name in BUILT_IN and name != FORMAT for name in names):
+        return f"{table.key('gate')}={CORRECTNESS}"
+    return " ".join(f"{table.key(requires_key(name))}={CORRECTNESS}" for name in names)
 
 
 def _rewards_of_wrong_answers(table: Table) -> dict[str, float]:

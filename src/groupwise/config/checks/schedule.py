@@ -28,7 +28,7 @@ def supervised(config: SftConfig) -> Iterator[Finding]:
 def _endless_warmup(warmup_key: str, warmup_steps: int, steps_key: str, steps: int) -> Iterator[Finding]:
     if warmup_steps >= steps:
         text = (
-            f"{warmup_key}={warmup_steps} is not less than {steps_key}={steps}: the learning rate never goes on from "
-            "its warm-up; warm up for less, or run longer"
+            f"{warmup_key}={warmup_steps} is not less than {steps_key}={steps}: the warm-up of the learning rate "
+            "lasts for the whole run; lower the former, or raise the latter"
         )
         yield warning((warmup_key, steps_key), text)

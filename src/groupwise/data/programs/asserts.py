@@ -69,7 +69,7 @@ class _Reader(Interpreter):
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, _Candidate):
-            raise UnsupportedError("it goes on with what the function returned")
+            raise UnsupportedError("it uses what the function returned")
         return super().call(function, args, kwargs)
 
     def read(self, body: Sequence[ast.stmt], names: Names) -> None:
@@ -102,9 +102,9 @@ class _Reader(Interpreter):
             case ast.Try() | ast.With():
                 raise UnsupportedError(f"a `{type(node).__name__.lower()}` statement")
             case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) if self._depends(head, names):
-                raise UnsupportedError("it goes on with what the function returned")
+                raise UnsupportedError("it uses what the function returned")
             case ast.Expr() | ast.Assign() | ast.AugAssign() if self._depends(node, names):
-                raise UnsupportedError("it goes on with what the function returned")
+                raise UnsupportedError("it uses what the function returned")
             case _:
                 super().statement(node, names)
 

@@ -100,8 +100,8 @@ class RewardFunction(Closing):
             return f"{head} cannot be loaded: {failure.message}{printed}"
         expected = "a finite number" if self.options.call == "sample" else f"a list of {count} finite numbers"
         return (
-            f"{head} failed on a dry run, on problem {problem_id}: {failure.kind}: {failure.message}. "
-            f"Expected was {expected} within {self.options.timeout_seconds:g} s and "
+            f"{head} failed on a dry run, on problem {problem_id}: {failure.kind}: {failure.message}; "
+            f"expected {expected} within {self.options.timeout_seconds:g} s and "
             f"{self.options.memory_mb} MB. Fix the function, or its options under rewards.functions.{self.name}"
             f"{printed}"
         )

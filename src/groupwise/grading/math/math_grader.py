@@ -70,7 +70,7 @@ def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POL
             judged = Judgement("no_answer", detail=found.reason)
             if found.answer:
                 judged = same_answer(found.answer, gold, policy)
-    except Exception as error:  # A run goes on, and the verdict says that the grader failed, not the response.
+    except Exception as error:  # The run continues, and the verdict says that the grader failed, not the response.
         judged = Judgement("error", detail=f"an error of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
     answer = found.answer
     shown = answer if len(answer) <= _MAX_SHOWN else answer[:_MAX_SHOWN] + "…"
@@ -94,7 +94,7 @@ def _gold_error(gold: str, mode: AnswerMode) -> str:
         return ""
     if mode == "last_number":
         return f"the reference answer {text[:60]!r} is not a number, and answer=last_number finds only numbers"
-    return f"a response with the reference answer {text[:60]!r} itself is read as {found[:60]!r}"
+    return f"the reference answer {text[:60]!r}, copied as a response, is read as {found[:60]!r}"
 
 
 def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) -> Judgement:

@@ -143,8 +143,8 @@ class Block:
         return rows_RX
 
 
-# Completions share a padded block while the shortest is at least this share of the longest: a block pays attention for
-# its width squared, and every further block pays for its own calls.
+# Completions share a padded block while the shortest is at least this share of the longest: a block costs attention for
+# its width squared, and every further block costs its own calls.
 SHORTEST_IN_BLOCK = 0.6
 
 

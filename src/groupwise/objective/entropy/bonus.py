@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from groupwise.options import PositiveFloat
 from groupwise.technique import Card, Technique
-
-if TYPE_CHECKING:
-    pass
 
 
 class EntropyBonus(Technique):

@@ -40,7 +40,7 @@ class SeedClip(Surrogate):
             is_on=lambda c: isinstance(c.objective.surrogate, SeedClip),
             cost="none",
             test="objective/test_surrogate.py::test_where_the_printed_maximum_differs_from_ppo",
-            differs="With A < 0 PPO stops below 1-ε_low and goes on above 1+ε_high; this does the reverse.",
+            differs="With A < 0 PPO stops below 1-ε_low and continues above 1+ε_high; this does the reverse.",
         ),
     )
 
