@@ -530,3 +530,12 @@ def test_a_run_given_for_its_model(run: Run, tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "run" / "model" / "config.json").write_text("{}")
     assert "it has no config.json; did you mean 'run/model'?" in refused(run("eval", "run"), 3)
+
+
+def test_a_run_without_a_measurement_and_when_it_is_complete(run: Run) -> None:
+    arguments = [*SMALL, "run.steps=1", "problems.eval_problems=0", "run.output=run"]
+    outcome = run("train", "demo", *arguments)
+    assert outcome.code == 0
+    assert "problems  generated arithmetic; not measured" in outcome.out + outcome.err
+    again = run("train", "--resume", "run")
+    assert "to train further: groupwise train --resume run run.steps=N" in again.out + again.err

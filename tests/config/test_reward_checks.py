@@ -375,7 +375,9 @@ def test_options_of_another_type_are_refused_by_its_name(arguments: list[str], w
     ],
 )
 def test_the_advice_against_rewarded_wrong_answers_works_when_pasted(arguments: list[str], advice: str) -> None:
-    (warned,) = [finding for finding in contradictions(compose_train_config(arguments)) if "can earn" in finding.message]
+    (warned,) = [
+        finding for finding in contradictions(compose_train_config(arguments)) if "can earn" in finding.message
+    ]
     assert warned.message.endswith(advice)
     fixed = compose_train_config([*arguments, *advice.removeprefix("or set ").split()])
     assert not [finding for finding in contradictions(fixed) if "can earn" in finding.message]

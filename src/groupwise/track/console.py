@@ -88,9 +88,10 @@ def plan_lines(
     updates = batch.epochs_per_step * batch.minibatches_per_step
     prompt = first.text.replace("\n", "\\n")
     shown = prompt if len(prompt) <= 160 else f"{prompt[:60]} … {prompt[-96:]}"
+    measured = f"measured on {eval_problems} held-out problems" if eval_problems else "not measured"
     return [
         f"model     {policy.name}: {weights / 1e6:.2f} M trained weights, {config.model.compute_dtype} compute",
-        f"problems  {problems}; measured on {eval_problems} held-out problems",
+        f"problems  {problems}; {measured}",
         f"step      {batch.prompts_per_step} problems × {batch.samples_per_prompt} samples of at most "
         f"{config.sampling.max_new_tokens} tokens, {updates} optimizer {'step' if updates == 1 else 'steps'}; "
         f"{config.run.steps} steps",
