@@ -23,7 +23,7 @@ from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.docs import document
 from groupwise.explain.equation import equation_of
 from groupwise.explain.report import explain, plan_lines, to_json, to_text
-from groupwise.explain.rewards import domain_lines, domain_table
+from groupwise.explain.reward_table import domain_lines, domain_table
 from groupwise.explain.techniques import ADDITIONS, FIFTEEN, cards_of
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.memory.needs import shown_bytes

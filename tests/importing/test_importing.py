@@ -10,7 +10,7 @@ from groupwise.config.compose import compose_train_config
 from groupwise.config.describe import all_keys
 from groupwise.errors import DataError
 from groupwise.importing import page, write
-from groupwise.importing.fields import Field, fields_of
+from groupwise.importing.option_rows import Field, fields_of
 from groupwise.importing.source import read_nested
 from tests.support.commands import groupwise
 from tests.support.importing import from_trl, option

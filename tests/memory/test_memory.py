@@ -29,7 +29,7 @@ from groupwise.model.score import Scoring, score
 from groupwise.model.size import size_of
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
-from groupwise.rollout.options import EngineMemory
+from groupwise.rollout.engine_options import EngineMemory
 from groupwise.train import loop, setup
 from groupwise.train import run as main
 from tests.support.commands import SMALL

@@ -20,7 +20,7 @@ from groupwise.config.compose import compose_train_config, with_default_recipe
 from groupwise.errors import DataError, UsageError
 from groupwise.model.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.track import files
+from groupwise.track import atomic_files
 from groupwise.track.run_files import SCHEMA_VERSION
 from groupwise.train.run import compose_and_start
 from tests.support.commands import SMALL, groupwise, start, tree
@@ -291,7 +291,7 @@ def test_killed_before_the_first_checkpoint(reference: Path, tmp_path: Path) -> 
 
 def run_killed_at_write(run: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """A run that ends as if killed at its nth write to the disk; False if it has fewer."""
-    synced = files.sync
+    synced = atomic_files.sync
     count = 0
 
     def sync(path: Path) -> None:
@@ -302,7 +302,7 @@ def run_killed_at_write(run: Path, number: int, monkeypatch: pytest.MonkeyPatch)
         synced(path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(files, "sync", sync)
+        patched.setattr(atomic_files, "sync", sync)
         try:
             train(run)
         except KilledError:

@@ -14,7 +14,7 @@ from groupwise.config import SftConfig
 from groupwise.errors import DataError, UsageError
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.score import Scoring
-from groupwise.train.schedule import lr_factor
+from groupwise.train.learning_rate import lr_factor
 from groupwise.train.sft import SftProgress, accumulate_gradient, build_optimizers, run_sft
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from groupwise.importing.fields import fields_of
+from groupwise.importing.option_rows import fields_of
 from tests.support.trl_batch import make_batch
 from tests.support.trl_cases import (
     DIFFERENT,

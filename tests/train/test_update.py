@@ -20,7 +20,7 @@ from groupwise.objective.reductions.reduction import StepTotals
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.train.schedule import lr_factor
+from groupwise.train.learning_rate import lr_factor
 from groupwise.train.step_batch import StepBatch, count_step, micro_batches
 from groupwise.train.streams import with_old_logps, with_ref_logps
 from groupwise.train.update import (

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from groupwise import __version__
-from groupwise.cli import configurations, files, importing, models, sandbox, train
+from groupwise.cli import configurations, grading, importing, models, sandbox, train
 from groupwise.cli.arguments import HELP_NAMES
 from groupwise.errors import GroupwiseError
 
@@ -33,8 +33,8 @@ app.command("sample", epilog=models.SAMPLE_EXAMPLES)(models.sample)
 app.command("sft", epilog=train.SFT_EXAMPLES)(train.sft)
 app.command("recipes")(configurations.recipes)
 app.command("explain", epilog=configurations.EXPLAIN_EXAMPLES)(configurations.explain)
-app.command("grade", epilog=files.EXAMPLES)(files.grade)
-app.command("check", epilog=files.CHECK_EXAMPLES)(files.check)
+app.command("grade", epilog=grading.EXAMPLES)(grading.grade)
+app.command("check", epilog=grading.CHECK_EXAMPLES)(grading.check)
 app.command("config", epilog=configurations.CONFIG_EXAMPLES)(configurations.config)
 app.add_typer(importing.app, name="import")
 app.add_typer(sandbox.app, name="sandbox")

@@ -32,7 +32,7 @@ from groupwise.objective.masks import OffPolicyMaskOption
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
 from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
-from groupwise.rollout.options import InProcess
+from groupwise.rollout.engine_options import InProcess
 from groupwise.technique import by_name
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
-from groupwise.explain.rewards import reward_terms
+from groupwise.explain.reward_table import reward_terms
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy

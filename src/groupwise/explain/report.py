@@ -9,7 +9,7 @@ from groupwise.config.checks import Finding, contradictions
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explain.costs import Cost, costs_of
 from groupwise.explain.equation import Equation, equation_of
-from groupwise.explain.rewards import DomainRow, columns, domain_lines, domain_table
+from groupwise.explain.reward_table import DomainRow, columns, domain_lines, domain_table
 from groupwise.explain.techniques import cards_of
 from groupwise.explain.values import values_at
 from groupwise.findings import shown

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from groupwise.findings import shown
-from groupwise.importing.fields import Field, Tool, fields_of, losses_of
+from groupwise.importing.option_rows import Field, Tool, fields_of, losses_of
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ from groupwise.config.messages import explain
 from groupwise.config.schema import Path
 from groupwise.errors import DataError
 from groupwise.findings import shown
-from groupwise.importing.fields import Field
+from groupwise.importing.option_rows import Field
 
 
 @dataclass(frozen=True)

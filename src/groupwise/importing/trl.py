@@ -3,7 +3,7 @@
 import math
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import fields_of
+from groupwise.importing.option_rows import fields_of
 from groupwise.importing.record import Draft, Imported, Source
 from groupwise.importing.trl_loss import objective
 

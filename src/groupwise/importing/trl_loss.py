@@ -3,7 +3,7 @@
 import math
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import losses_of
+from groupwise.importing.option_rows import losses_of
 from groupwise.importing.record import Draft
 
 # More than e^20, where groupwise stops: an upper bound that never binds.

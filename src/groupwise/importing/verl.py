@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import fields_of
+from groupwise.importing.option_rows import fields_of
 from groupwise.importing.record import Draft, Imported, Source
 from groupwise.importing.verl_loss import objective
 

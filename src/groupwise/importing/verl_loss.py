@@ -1,7 +1,7 @@
 """The objective of a configuration of verl: loss, engine correction, KL, entropy, advantages."""
 
 from groupwise.errors import DataError
-from groupwise.importing.fields import Loss, losses_of
+from groupwise.importing.option_rows import Loss, losses_of
 from groupwise.importing.record import Draft
 
 _ACTOR = "actor_rollout_ref.actor"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
 from groupwise.model.size import ModelSize
-from groupwise.rollout.options import FLOAT32, EngineMemory
+from groupwise.rollout.engine_options import FLOAT32, EngineMemory
 
 
 @dataclass(frozen=True)

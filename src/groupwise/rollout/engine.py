@@ -11,7 +11,7 @@ from torch import Tensor
 from groupwise.completion import Completion
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
-from groupwise.rollout.options import InProcess
+from groupwise.rollout.engine_options import InProcess
 
 
 @dataclass(frozen=True, slots=True)

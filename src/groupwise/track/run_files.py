@@ -8,7 +8,7 @@ from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import dump_config
-from groupwise.track.files import write_json, write_text
+from groupwise.track.atomic_files import write_json, write_text
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker
 

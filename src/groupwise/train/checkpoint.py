@@ -14,7 +14,7 @@ from torch import Tensor
 
 from groupwise.errors import DataError
 from groupwise.model.load import Policy
-from groupwise.track.files import folder_aside, remove_tree
+from groupwise.track.atomic_files import folder_aside, remove_tree
 
 FORMAT = 1
 WEIGHTS, OPTIMIZER, REFERENCE = "weights.safetensors", "optimizer.safetensors", "reference.safetensors"

@@ -22,8 +22,8 @@ from groupwise.train.advantages import Advantages, advantage_metrics, advantages
 from groupwise.train.checkpoint import TrainState, save_checkpoint
 from groupwise.train.collect import Collected, Sampler, collect, retired_problems
 from groupwise.train.interrupt import Interrupted, Interrupts
+from groupwise.train.learning_rate import lr_factor
 from groupwise.train.rollout_metrics import rollout_metrics
-from groupwise.train.schedule import lr_factor
 from groupwise.train.step_batch import step_batch
 from groupwise.train.update import Updated, update
 

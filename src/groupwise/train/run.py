@@ -15,7 +15,7 @@ from groupwise.evaluate.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
 from groupwise.rollout.engine import make_engine
-from groupwise.track.files import folder_aside, remove_tree
+from groupwise.track.atomic_files import folder_aside, remove_tree
 from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker, Trackers

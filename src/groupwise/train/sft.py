@@ -16,8 +16,8 @@ from groupwise.model.load import Policy, load_policy, save_model
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
 from groupwise.model.threads import choose_threads
-from groupwise.track.files import folder_aside
-from groupwise.train.schedule import lr_factor
+from groupwise.track.atomic_files import folder_aside
+from groupwise.train.learning_rate import lr_factor
 from groupwise.train.sft_data import micro_batches, read_demonstrations, step_batches
 
 REPORT_EVERY_STEPS = 50
