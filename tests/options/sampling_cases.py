@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from groupwise.ranks import Ranks
+from groupwise.rollout.engine_options import InProcess
 from groupwise.train.advantages import advantages_of
 from groupwise.train.step_batch import micro_batches, step_batch
 from groupwise.train.update import minibatches, with_gradient
@@ -66,7 +67,9 @@ def expected_sizes(trace: Trace) -> list[int] | None:
 
 
 def decoded_batches(trace: Trace) -> list[int]:
-    return [min(12, trace.config.engine.batch_sequences)]
+    engine = trace.config.engine
+    assert isinstance(engine, InProcess)
+    return [min(12, engine.batch_sequences)]
 
 
 WARM = ("sampling.temperature=1.3", "sampling.replay_mask=true")

@@ -5,7 +5,7 @@ and `key=value`; the checks between options are in `checks`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -32,8 +32,7 @@ from groupwise.objective.masks import OffPolicyMaskOption
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
 from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
-from groupwise.rollout.engine_options import InProcess
-from groupwise.technique import by_name
+from groupwise.rollout.engine_options import EngineOption, InProcess
 
 
 class TrainConfig(Options):
@@ -45,7 +44,7 @@ class TrainConfig(Options):
     problems: ProblemOptions = ProblemOptions()
     sampling: SamplingOptions = SamplingOptions()
 
-    engine: Annotated[InProcess, by_name(InProcess)] = InProcess()
+    engine: EngineOption = InProcess()
     """Which engine samples."""
 
     batch: BatchOptions = BatchOptions()

@@ -42,7 +42,7 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
     if config.uses_kl:
         why = "a frozen copy of the policy at step 0 in float32, for the KL penalty"
         costs.append(cost("reference model", lambda n: n.reference, why))
-    at_once = min(config.engine.batch_sequences, answers)
+    at_once = config.engine.sequences_at_once(config)
     why = f"{at_once} answers at once × {longest} tokens, and as much again for prompts of that length"
     costs.append(cost("key/value cache", lambda n: n.engine.cache, why))
     if config.sampling.replay_mask:

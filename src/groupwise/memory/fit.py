@@ -129,9 +129,9 @@ def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> 
     needs, usable = fitted.needs, shown_bytes(fitted.usable_bytes or 0)
     if needs.moments + needs.engine.total > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
         return (
-            f"sampling {config.engine.batch_sequences} answers at once needs {shown_bytes(needs.engine.total)} next to "
-            f"the {shown_bytes(needs.moments)} of AdamW, and {usable} are free: lower engine.batch_sequences or "
-            "sampling.max_new_tokens"
+            f"sampling {config.engine.sequences_at_once(config)} answers at once needs "
+            f"{shown_bytes(needs.engine.total)} next to the {shown_bytes(needs.moments)} of AdamW, and {usable} are "
+            f"free: lower {config.engine.lower} or sampling.max_new_tokens"
         )
     ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
     if not config.batch.activation_checkpointing:

@@ -1,12 +1,13 @@
-"""Which engine samples, its options, and the memory that it needs while it samples."""
+"""Which engine samples, its options, and the memory that it needs while it samples. The list of engines."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from groupwise.options import PositiveInt
-from groupwise.technique import Technique
+from groupwise.technique import Technique, by_name
 
 if TYPE_CHECKING:
     from groupwise.config import TrainConfig
@@ -32,18 +33,38 @@ class EngineMemory:
         return self.weights + self.cache + self.work
 
 
-class InProcess(Technique):
+class Engine(Technique):
+    """Base of the engines' options: what a plan of memory asks of every one of them.
+
+    lower: the option of the engine that makes it need less, for messages.
+    """
+
+    lower: ClassVar[str]
+
+    @abstractmethod
+    def sequences_at_once(self, config: TrainConfig) -> int:
+        """How many answers of a step are sampled at the same time, at most."""
+
+    @abstractmethod
+    def memory(self, config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> EngineMemory:
+        """The bytes for a step of training whose longest prompt has so many tokens."""
+
+
+class InProcess(Engine):
     """Samples in the trainer's own process, with its weights or a copy of them in the compute dtype."""
 
     type: Literal["inprocess"] = "inprocess"
+    lower: ClassVar[str] = "engine.batch_sequences"
 
     batch_sequences: PositiveInt = 256
     """How many sequences are decoded at once, at most."""
 
+    def sequences_at_once(self, config: TrainConfig) -> int:
+        return min(self.batch_sequences, config.most_answers_per_step)
+
     def memory(self, config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> EngineMemory:
-        """The bytes for a step of training whose longest prompt has so many tokens."""
         width, samples = config.model.bytes_per_value, config.batch.samples_per_prompt
-        sequences = min(self.batch_sequences, config.most_answers_per_step)
+        sequences = self.sequences_at_once(config)
         prompts = -(-sequences // samples)
         of_token = width * size.cache_values_per_token
         cache = of_token * sequences * config.sampling.max_new_tokens
@@ -55,3 +76,7 @@ class InProcess(Technique):
         reading = (of_token + layer) * prompts * longest_prompt
         copy = 0 if config.engine_is_trainer else width * size.parameters
         return EngineMemory(weights=copy, cache=cache, work=growing + logits + reading)
+
+
+# With a second one: Annotated[InProcess | Second, Field(discriminator="type"), by_name(InProcess)].
+EngineOption = Annotated[InProcess, by_name(InProcess)]
