@@ -25,6 +25,7 @@ from groupwise.explain.equation import equation_of
 from groupwise.explain.report import explain, plan_lines, to_json, to_text
 from groupwise.explain.reward_table import domain_lines, domain_table
 from groupwise.explain.techniques import ADDITIONS, FIFTEEN, cards_of
+from groupwise.grading.components.component import RewardComponent
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.memory.needs import shown_bytes
 from groupwise.model.load import load_policy
@@ -311,8 +312,6 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "overlong penalty": {"rewards": {"overlong": {"buffer_tokens": 8}}},
     "length reward": {"rewards": {"length": {"weight": 0.1, "type": "group_relative"}}},
     "price on length": {"rewards": {"length": {"weight": 0.1}}},
-    "language consistency": {"rewards": {"language": {"weight": 0.1}}},
-    "repetition penalty": {"rewards": {"repetition": {"weight": 0.1}}},
     "partial credit for programs": {"rewards": {"correctness": {"code": {"credit": "fraction"}}}},
     "second grader": {"rewards": {"correctness": {"second_grader": "math_verify"}}},
     "reward functions": {"rewards": {"functions": {"own": {"path": "m:f"}}}},
@@ -343,6 +342,8 @@ def chosen(card: Card, model: type[BaseModel] = TrainConfig) -> dict[str, Any]:
                 weight = {"weight": 0.1} if "weight" in technique.model_fields else {}
                 return {name: {"type": type_name, **weight}}
         section = as_section(info.annotation)
+        if section is not None and issubclass(section, RewardComponent) and card in section.cards:
+            return {name: {"weight": 0.1}}
         if section is not None and (below := chosen(card, section)):
             return {name: below}
     return {}
