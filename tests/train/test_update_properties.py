@@ -5,7 +5,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,6 +18,8 @@ from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
+from groupwise.objective.surrogates import SurrogateOption
+from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.problem import Message, Problem
 from groupwise.ranks import Ranks
 from groupwise.train.advantages import advantages_of
@@ -38,9 +40,8 @@ from tests.support.episodes import (
 from tests.support.tiny import build, gradients, plain_scores, policy_of, random_ids, relative_difference
 
 RATIOS = ("token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none")
-SURROGATES = ("ppo_clip", "cispo", "sapo", "reinforce", "dppo", "vespo", "gmpo", "seed_clip")
-NEEDED = {"gmpo": ("token",), "vespo": ("sequence_product",)}
-COMBINATIONS = [pair for pair in itertools.product(SURROGATES, RATIOS) if pair[1] in NEEDED.get(pair[0], RATIOS)]
+SURROGATES: list[Surrogate] = [kind() for kind in get_args(get_args(SurrogateOption)[0])]
+COMBINATIONS = [(s.type, ratio) for s in SURROGATES for ratio in RATIOS if s.needs_ratio in ("", ratio)]
 
 
 def options_of(reduction: str, surrogate: str = "ppo_clip", ratio: str = "token", micro: int = 10_000) -> TrainConfig:
