@@ -184,7 +184,11 @@ def test_no_text_raises(text: str, gold: str, opened: bool, truncated: bool, mod
     assert (result.score == 1.0) == (result.status == "correct")
 
 
-@given(value=st.integers(), filler=st.text(st.characters(exclude_characters="<"), max_size=50))
+# Several boxes are a list, so that another one is no filler. Hypothesis draws it from the constants of the source.
+FILLER = st.text(st.characters(exclude_characters="<"), max_size=50).filter(lambda text: "boxed" not in text)
+
+
+@given(value=st.integers(), filler=FILLER)
 @settings(deadline=None)
 def test_every_integer_is_found_again(value: int, filler: str) -> None:
     assert verdict(f"{filler} \\boxed{{{value:,}}}", str(value)).score == 1.0 or filler.endswith("\\")
