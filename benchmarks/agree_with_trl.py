@@ -1,7 +1,7 @@
 """How far groupwise and TRL are apart on the same tensors: `python benchmarks/agree_with_trl.py [FILE.md]`.
 
 Needs TRL (`pip install 'groupwise[trl]'`). Prints docs/agreement-with-trl.md, or writes it to the file that is named.
-The cases are those of tests/train/test_trl_agreement.py.
+The cases are those of tests/training/test_trl_agreement.py.
 """
 
 import sys
@@ -28,7 +28,7 @@ SEEDS = range(5)
 PAGE = """# Agreement with TRL
 
 TRL {trl}, transformers {transformers}, torch {torch}, float32 on a CPU. Made by `python benchmarks/agree_with_trl.py`;
-`tests/train/test_trl_agreement.py` asserts the same cases.
+`tests/training/test_trl_agreement.py` asserts the same cases.
 
 **What is compared.** TRL's own `GRPOTrainer._generate_and_score_completions` and `_compute_loss` run on given tensors:
 only the network, the sampling and the reward functions are replaced by what the batch says. So the advantages, the

@@ -21,7 +21,7 @@ import torch
 
 from groupwise.config.compose import compose_train_config
 from groupwise.data.sources import eval_problems
-from groupwise.evaluate.measure import Measurement, measure
+from groupwise.evaluation.measure import Measurement, measure
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer

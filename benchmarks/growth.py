@@ -137,7 +137,7 @@ class Work:
         import numpy as np
 
         from groupwise.rollout.engine import SamplingParams
-        from groupwise.train.step_batch import step_batch
+        from groupwise.training.step_batch import step_batch
 
         sampling = SamplingParams(temperature=1.0, max_new_tokens=answer_tokens, stop_ids=())
         groups: list[Any] = [
@@ -155,7 +155,7 @@ class Work:
     def train(self, batch: Any) -> None:
         """One optimizer step."""
         from groupwise.ranks import Ranks
-        from groupwise.train.update import update
+        from groupwise.training.update import update
 
         self.updates += 1
         update(self.policy, None, self.optimizer, batch, self.updates, self.config, Ranks())
@@ -185,7 +185,7 @@ def times(work: Work) -> dict[str, float]:
 
 def memory(work: Work) -> dict[str, float]:
     """Bytes of sampling per token in the cache, and of training per token of the largest micro-batch."""
-    from groupwise.train.step_batch import micro_batches
+    from groupwise.training.step_batch import micro_batches
 
     # Small, so that it makes the optimizer's state and what else stays, and leaves nothing to be used again.
     first = work.requests[0]

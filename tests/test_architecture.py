@@ -19,10 +19,10 @@ LEVELS = (
     {"model"},
     {"rollout"},
     {"memory"},
-    {"explain", "importing"},
+    {"explaining", "importing"},
     {"track"},
-    {"evaluate"},
-    {"train"},
+    {"evaluation"},
+    {"training"},
     {"bundled"},
     {"cli"},
     {"__main__"},
@@ -73,7 +73,7 @@ def test_every_room_has_its_level() -> None:
 
 def test_the_walk_sees_imports_and_passes_over_those_for_type_checkers() -> None:
     source = """
-import groupwise.train.run
+import groupwise.training.run
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from groupwise.config import TrainConfig
@@ -83,5 +83,5 @@ def late():
     from groupwise import cli
     from groupwise.data.rows import Row
 """
-    found = ["groupwise.train.run", "groupwise.model.load", "groupwise.cli", "groupwise.data.rows"]
+    found = ["groupwise.training.run", "groupwise.model.load", "groupwise.cli", "groupwise.data.rows"]
     assert list(imports_of(ast.parse(source))) == found

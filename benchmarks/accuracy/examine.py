@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from groupwise.config.compose import compose_train_config
 from groupwise.data.sources import eval_problems
-from groupwise.evaluate.measure import measure
+from groupwise.evaluation.measure import measure
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer

@@ -12,9 +12,9 @@ from recipe import Asked, Progress
 
 from groupwise import __version__
 from groupwise.track.run_folder import RunFolder
-from groupwise.train import loop
-from groupwise.train.checkpoint import TrainState
-from groupwise.train.setup import assemble, prepare
+from groupwise.training import loop
+from groupwise.training.checkpoint import TrainState
+from groupwise.training.setup import assemble, prepare
 
 
 class Enough(Exception):  # noqa: N818

@@ -24,7 +24,7 @@ from groupwise.config import TrainConfig
 from groupwise.data.sources import open_sources
 from groupwise.grading.grader import Grader
 from groupwise.model.prompt import PromptRenderer
-from groupwise.train.learning_rate import lr_factor
+from groupwise.training.learning_rate import lr_factor
 
 
 class Rewards:

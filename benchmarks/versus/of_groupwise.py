@@ -25,9 +25,9 @@ from groupwise.rollout import inprocess
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
-from groupwise.train import loop
-from groupwise.train.checkpoint import TrainState
-from groupwise.train.setup import assemble, prepare
+from groupwise.training import loop
+from groupwise.training.checkpoint import TrainState
+from groupwise.training.setup import assemble, prepare
 
 Timed = tuple[float, float]
 

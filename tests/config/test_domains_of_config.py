@@ -15,7 +15,7 @@ from groupwise.config.describe import NAME, describe_options
 from groupwise.config.merge import differences, merged
 from groupwise.config.yaml_document import read_document
 from groupwise.errors import UsageError
-from groupwise.explain.reward_table import domain_lines, domain_table
+from groupwise.explaining.reward_table import domain_lines, domain_table
 from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
 from groupwise.grading.reward_options import FunctionOptions, RewardOptions
 from groupwise.objective.kl.penalty import KlOptions

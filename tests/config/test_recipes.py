@@ -10,10 +10,10 @@ from rich.console import Console
 
 from groupwise.config.checks import contradictions
 from groupwise.config.compose import compose_train_config, list_recipes
-from groupwise.explain.report import describe_recipes
-from groupwise.explain.techniques import cards_of
+from groupwise.explaining.report import describe_recipes
+from groupwise.explaining.techniques import cards_of
 from groupwise.track.console import ConsoleTracker
-from groupwise.train import run as main
+from groupwise.training import run as main
 from tests.support.commands import groupwise
 
 TECHNIQUES = {

@@ -14,7 +14,7 @@ from groupwise.data.sources import eval_problems, open_sources, read_files, usab
 from groupwise.data.stream import ProblemStream, mixed_stream, shuffled_stream
 from groupwise.errors import DataError
 from groupwise.problem import Message, Problem
-from groupwise.train.setup import check_domains
+from groupwise.training.setup import check_domains
 
 
 def named(name: str) -> ProblemStream:

@@ -23,11 +23,11 @@ from groupwise.model.score import Scores
 from groupwise.objective.metric import Metric
 from groupwise.problem import CallTest, CodeTests, Message, Problem
 from groupwise.ranks import Ranks
-from groupwise.train.advantages import advantage_metrics, advantages_of
-from groupwise.train.collect import Collected, passes_filter
-from groupwise.train.rollout_metrics import rollout_metrics
-from groupwise.train.step_batch import step_batch
-from groupwise.train.update import domain_metrics
+from groupwise.training.advantages import advantage_metrics, advantages_of
+from groupwise.training.collect import Collected, passes_filter
+from groupwise.training.rollout_metrics import rollout_metrics
+from groupwise.training.step_batch import step_batch
+from groupwise.training.update import domain_metrics
 from tests.support.episodes import TrainGroup, TrainSequence, batch_of
 
 UNKNOWN = Score(math.nan, "error", "it broke")

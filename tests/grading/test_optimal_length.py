@@ -5,7 +5,7 @@ import math
 import pytest
 
 from groupwise.config import TrainConfig
-from groupwise.explain.equation import equation_of
+from groupwise.explaining.equation import equation_of
 from groupwise.grading.components.optimal_length import OptimalLength, score_optimal_length
 
 

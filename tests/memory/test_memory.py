@@ -30,8 +30,8 @@ from groupwise.model.size import size_of
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.engine_options import EngineMemory
-from groupwise.train import loop, setup
-from groupwise.train import run as main
+from groupwise.training import loop, setup
+from groupwise.training import run as main
 from tests.support.commands import SMALL
 from tests.support.runs import Quiet, assert_same_run, interrupt_at, resume, train
 from tests.support.tiny import build, policy_of

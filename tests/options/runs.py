@@ -19,7 +19,7 @@ from torch import Tensor
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
-from groupwise.evaluate.measure import measure_all
+from groupwise.evaluation.measure import measure_all
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.model.backends.token_scores import Rows, Tile
 from groupwise.model.cache import KVCache
@@ -29,13 +29,13 @@ from groupwise.problem import Problem
 from groupwise.rollout import inprocess
 from groupwise.track.console import ConsoleTracker
 from groupwise.track.run_folder import RunFolder
-from groupwise.train import loop, setup, update
-from groupwise.train import run as main
-from groupwise.train.collect import Collected, collect
-from groupwise.train.loop import Run
-from groupwise.train.setup import assemble
-from groupwise.train.update import optimizer_step
-from groupwise.train.update import update as update_step
+from groupwise.training import loop, setup, update
+from groupwise.training import run as main
+from groupwise.training.collect import Collected, collect
+from groupwise.training.loop import Run
+from groupwise.training.setup import assemble
+from groupwise.training.update import optimizer_step
+from groupwise.training.update import update as update_step
 
 Floats = NDArray[np.float64]
 

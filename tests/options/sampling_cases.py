@@ -9,9 +9,9 @@ from transformers import AutoModelForCausalLM
 
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine_options import InProcess
-from groupwise.train.advantages import advantages_of
-from groupwise.train.step_batch import micro_batches, step_batch
-from groupwise.train.update import minibatches, with_gradient
+from groupwise.training.advantages import advantages_of
+from groupwise.training.step_batch import micro_batches, step_batch
+from groupwise.training.update import minibatches, with_gradient
 from tests.options.case import Case
 from tests.options.observed import asked, component, first_gradient, outcome, what_was_sampled
 from tests.options.runs import Floats, Trace

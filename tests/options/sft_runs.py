@@ -15,8 +15,8 @@ from groupwise.model.backends.token_scores import Rows, Tile
 from groupwise.model.load import load_policy
 from groupwise.model.packing import SequenceGroup
 from groupwise.model.score import score
-from groupwise.train import sft
-from groupwise.train.sft import SftProgress, SftResult, accumulate_gradient, run_sft
+from groupwise.training import sft
+from groupwise.training.sft import SftProgress, SftResult, accumulate_gradient, run_sft
 from tests.options.files import answers, questions, write_files
 from tests.options.runs import count_layer_calls, weights_of
 

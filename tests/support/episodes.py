@@ -14,8 +14,8 @@ from groupwise.completion import KeptSets
 from groupwise.config import TrainConfig
 from groupwise.objective.reductions.reduction import group_token_totals
 from groupwise.ranks import Ranks
-from groupwise.train.step_batch import StepBatch, count_step
-from groupwise.train.update import accumulate_gradient
+from groupwise.training.step_batch import StepBatch, count_step
+from groupwise.training.update import accumulate_gradient
 from tests.support.tiny import gradients, plain_scores, policy_of, random_ids
 
 Ids = NDArray[np.int64]

@@ -13,7 +13,7 @@ from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.records import Score
 from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import SampleRequest, SamplingParams
-from groupwise.train.collect import Sampler
+from groupwise.training.collect import Sampler
 
 # What one completion earns: its correctness and its format; None where no reward function can judge it.
 Pay = tuple[float, float] | None

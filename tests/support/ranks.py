@@ -17,12 +17,12 @@ from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.penalty import KlOptions
 from groupwise.ranks import Ranks
-from groupwise.train.advantages import advantages_of
-from groupwise.train.collect import collect
-from groupwise.train.loop import over_ranks
-from groupwise.train.rollout_metrics import rollout_metrics
-from groupwise.train.step_batch import count_step
-from groupwise.train.update import Updated, accumulate_gradient, update
+from groupwise.training.advantages import advantages_of
+from groupwise.training.collect import collect
+from groupwise.training.loop import over_ranks
+from groupwise.training.rollout_metrics import rollout_metrics
+from groupwise.training.step_batch import count_step
+from groupwise.training.update import Updated, accumulate_gradient, update
 from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, train_groups
 from tests.support.fakes import Pay, fake_sampler
 from tests.support.tiny import build, gradients, policy_of

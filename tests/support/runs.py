@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from groupwise.track.console import ConsoleTracker
-from groupwise.train.run import compose_and_start, resume_run
+from groupwise.training.run import compose_and_start, resume_run
 from tests.support.commands import SMALL, tree
 
 UNMEASURED = [*SMALL, "problems.eval_problems=0"]

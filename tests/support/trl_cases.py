@@ -18,10 +18,10 @@ from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.loss import policy_loss
 from groupwise.problem import Problem
 from groupwise.ranks import Ranks
-from groupwise.train.advantages import advantages_of
-from groupwise.train.step_batch import count_step, step_batch
-from groupwise.train.streams import with_selection
-from groupwise.train.update import loss_inputs, objective_of
+from groupwise.training.advantages import advantages_of
+from groupwise.training.step_batch import count_step, step_batch
+from groupwise.training.streams import with_selection
+from groupwise.training.update import loss_inputs, objective_of
 from tests.support.trl_batch import EOS, Batch, Gradients
 
 # Two passes over the completions: the old policy is then another than the new one, in both trainers.

@@ -14,8 +14,8 @@ from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.track.console import ConsoleTracker
 from groupwise.track.metrics import LOG_RATIOS_N, METRICS, declared, finished
 from groupwise.track.metrics_page import page
-from groupwise.train import loop
-from groupwise.train.run import compose_and_start
+from groupwise.training import loop
+from groupwise.training.run import compose_and_start
 from tests.support.commands import SMALL
 
 # Together these write every metric there is.

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase, Qwen3Config, Qwen3ForCausalLM
 from groupwise.bundled.tokenizer import CONTEXT_TOKENS, THINK_END, THINK_START, build_tokenizer
 from groupwise.config import SftConfig
 from groupwise.data.demonstrations import Habits, demonstrations, write_demonstrations
-from groupwise.train.sft import progress_printer, run_sft
+from groupwise.training.sft import progress_printer, run_sft
 
 SEED = 0
 DEMONSTRATIONS = 89_600

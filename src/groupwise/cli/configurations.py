@@ -28,7 +28,7 @@ def config(
 
 def recipes(as_json: Json = False) -> None:
     """List the recipes, with the numbers of their techniques."""
-    from groupwise.explain import report
+    from groupwise.explaining import report
 
     if as_json:
         print_json(report.describe_recipes())
@@ -42,7 +42,7 @@ def explain(arguments: ConfigArguments = None, as_json: Json = False) -> None:
     Without arguments: the recipe `demo`. The exit code is 2 for a configuration that `groupwise train` refuses.
     """
     from groupwise.config.compose import compose_to_explain
-    from groupwise.explain import report
+    from groupwise.explaining import report
 
     explanation = report.explain(compose_to_explain(arguments or ["demo"]))
     if as_json:

@@ -29,7 +29,7 @@ def grade(
     Rows that cannot be graded are listed at the end, with the exit code 3.
     """
     from groupwise.errors import DataError
-    from groupwise.evaluate import grade_file
+    from groupwise.evaluation import grade_file
 
     results = []
     for result in grade_file.read_graded_rows(file, grade_file.read_policy(options or [])):
@@ -54,7 +54,7 @@ def check(
 ) -> None:
     """Check problem files as a run with these arguments would see them. The exit code is 3 for what `train` refuses."""
     from groupwise.config.compose import with_default_recipe
-    from groupwise.evaluate import check_files, check_report
+    from groupwise.evaluation import check_files, check_report
 
     found = check_files.run_check(file, with_default_recipe(arguments or []), held_out, run_solutions)
     if as_json:

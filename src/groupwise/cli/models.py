@@ -38,8 +38,8 @@ def evaluate(
 ) -> None:
     """Measure a model: accuracy and pass@k with 95 % intervals, format rate, length, truncation."""
     from groupwise.config.compose import compose_train_config
-    from groupwise.evaluate.sample import evaluate as measure
-    from groupwise.evaluate.tables import print_evaluation
+    from groupwise.evaluation.sample import evaluate as measure
+    from groupwise.evaluation.tables import print_evaluation
 
     refuse_overrides(arguments or [], _EVALUATE_FORMS)
     stated = [
@@ -67,7 +67,7 @@ def sample(
 ) -> None:
     """Let a model answer a problem."""
     from groupwise.config.compose import compose_train_config
-    from groupwise.evaluate import sample as sampling
+    from groupwise.evaluation import sample as sampling
 
     refuse_overrides(arguments or [], _SAMPLE_FORMS)
     config = compose_train_config([*(arguments or []), f"model.path={model}"])

@@ -27,9 +27,9 @@ def train(
 
     from groupwise.config.compose import with_default_recipe
     from groupwise.errors import UsageError
-    from groupwise.evaluate.tables import print_summary
+    from groupwise.evaluation.tables import print_summary
     from groupwise.track.console import ConsoleTracker
-    from groupwise.train import run
+    from groupwise.training import run
 
     given = arguments or []
     if resume is not None and dry_run:
@@ -54,7 +54,7 @@ def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:
     from rich.console import Console
 
     from groupwise.config.compose import compose_sft_config
-    from groupwise.train.sft import progress_printer, run_sft
+    from groupwise.training.sft import progress_printer, run_sft
 
     result = run_sft(compose_sft_config(arguments or []), progress_printer(Console(stderr=as_json)))
     if as_json:

@@ -68,7 +68,7 @@ class ObjectiveOptions(Section):
             equation="weight 0 for truncated answers, in numerator and denominator",
             keys=("objective.mask_truncated",),
             is_on=lambda c: c.objective.mask_truncated,
-            test="train/test_collect.py::test_truncated_answers_are_left_out_on_request",
+            test="training/test_collect.py::test_truncated_answers_are_left_out_on_request",
             differs="Some leave the masked tokens in the denominator.",
         ),
     )

@@ -62,7 +62,7 @@ class ActiveSamplingOptions(Section):
             keys=("active_sampling.filter",),
             is_on=lambda c: c.active_sampling.filter != "none",
             cost="none; fewer tokens are forwarded",
-            test="train/test_collect.py::test_what_the_filter_names_has_to_differ",
+            test="training/test_collect.py::test_what_the_filter_names_has_to_differ",
             differs="Exact equality decides: eight float32 rewards of 1.05 have a small standard deviation that is "
             "not 0. A group that is left out is left out of the KL and entropy terms too; `filter=none` keeps it in "
             "them and in the denominator.",
@@ -81,7 +81,7 @@ class ActiveSamplingOptions(Section):
                 and c.active_sampling.max_prompts_per_step_factor > 1
             ),
             cost="sampling of the groups that are dropped, up to the factor",
-            test="train/test_collect.py::test_refill_until_the_step_is_full",
+            test="training/test_collect.py::test_refill_until_the_step_is_full",
             differs="The seed says that DAPO skips the update; it refills. Here the position in the stream moves "
             "behind everything drawn, so that a substitute is not trained on again in the next step.",
         ),
@@ -94,7 +94,7 @@ class ActiveSamplingOptions(Section):
             keys=("active_sampling.retire_accuracy",),
             is_on=lambda c: c.active_sampling.retire_accuracy > 0,
             cost="none; saves their sampling",
-            test="train/test_retirement.py::test_solved_problems_are_retired",
+            test="training/test_retirement.py::test_solved_problems_are_retired",
         ),
     )
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from groupwise.completion import Prompt
 from groupwise.config import TrainConfig
-from groupwise.explain.report import plan_lines as explain_lines
+from groupwise.explaining.report import plan_lines as explain_lines
 from groupwise.model.load import Policy
 from groupwise.track.tracker import RunContext, Tracker
 

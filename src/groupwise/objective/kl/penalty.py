@@ -50,7 +50,7 @@ class KlOptions(Section):
             keys=("kl.coefficient", "domains.NAME.kl_coefficient"),
             is_on=lambda c: not c.uses_kl,
             cost="saves the reference and its forward pass",
-            test="explain/test_explain.py::test_costs_of_a_reference",
+            test="explaining/test_explain.py::test_costs_of_a_reference",
         ),
         Card(
             number=8,
@@ -112,7 +112,7 @@ class KlOptions(Section):
             keys=("kl.refresh_reference_every_steps",),
             is_on=lambda c: c.uses_kl and c.kl.refresh_reference_every_steps > 0,
             cost="the reference is in the checkpoints",
-            test="explain/test_explain.py::test_costs_of_a_reference",
+            test="explaining/test_explain.py::test_costs_of_a_reference",
         ),
     )
 

@@ -1,0 +1,100 @@
+"""`groupwise eval` and `groupwise sample`: a model answers, without training."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.console import Console
+
+from groupwise.config import TrainConfig
+from groupwise.data.sources import eval_problems, read_files
+from groupwise.errors import UsageError
+from groupwise.evaluation.check_files import usable_rows
+from groupwise.evaluation.measure import measure_all
+from groupwise.grading.grader import Grader
+from groupwise.model.load import Policy, load_policy
+from groupwise.model.prompt import PromptRenderer
+from groupwise.model.startup_check import check_prompts, check_scoring
+from groupwise.model.threads import ThreadChoice, choose_threads
+from groupwise.problem import Message, Problem
+from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
+from groupwise.rollout.sampling import derive_seed
+
+
+def evaluate(config: TrainConfig) -> dict[str, Any]:
+    """Measure the configured model on the configured held-out problems.
+
+    `remarks` are for people: which rows are left out, and where programs run.
+    """
+    files = read_files(config.problems, config.problems.eval_sources)
+    policy, threads, renderer = _load(config)
+    usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
+    problems = eval_problems(config.problems, usable)
+    check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    with (
+        closing(make_engine(config, policy)) as engine,
+        Grader(config, policy.tokenizer, policy.think_ids) as grader,
+    ):
+        remarks += grader.check(problems, policy.tokenizer.encode)
+        measured = measure_all(policy, engine, grader, problems, config)
+        sandbox = grader.sandbox_name
+    return {
+        "model": policy.name,
+        "problems": len(problems),
+        "threads": threads.threads,
+        "sandbox": sandbox,
+        "remarks": remarks,
+        "measured": {mode: measurement.to_json() for mode, measurement in measured.items()},
+    }
+
+
+def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
+    policy = load_policy(config.model.path, config.model.compute_dtype)
+    threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
+    check_scoring(policy)
+    return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One answer to a question."""
+
+    text: str
+    tokens: int
+    finish_reason: Literal["stop", "length"]
+    mean_logp: float
+
+
+def sample(
+    config: TrainConfig, question: str, samples: int, temperature: float, top_p: float, top_k: int
+) -> list[Sampled]:
+    """Answers of the configured model to one question. Raises UsageError for an empty one."""
+    if not question.strip():
+        raise UsageError("the question is empty")
+    policy, _, renderer = _load(config)
+    problem = Problem("the question", (Message("user", question),), answer="")
+    check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
+    prompt = renderer.render(problem.messages)
+    seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
+    sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
+    with closing(make_engine(config, policy)) as engine:
+        (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
+    return [
+        Sampled(
+            text=policy.tokenizer.decode([int(token) for token in completion.ids], skip_special_tokens=False),
+            tokens=len(completion.ids),
+            finish_reason=completion.finish_reason,
+            mean_logp=float(completion.logps.mean()),
+        )
+        for completion in completions
+    ]
+
+
+def print_answers(answers: Sequence[Sampled]) -> None:
+    """One answer after the other."""
+    console = Console()
+    for number, answer in enumerate(answers, start=1):
+        end = "" if answer.finish_reason == "stop" else ", truncated"
+        console.rule(f"{number}: {answer.tokens} tokens, {answer.mean_logp:.2f} nats per token{end}", align="left")
+        console.print(answer.text, markup=False, highlight=False, soft_wrap=True)

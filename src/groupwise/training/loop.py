@@ -1,0 +1,204 @@
+"""The training loop: sample, grade, admit, compare within groups, update, measure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from groupwise.config import TrainConfig
+from groupwise.evaluation.measure import UnmeasuredError, measure_all
+from groupwise.grading.graded_group import GradingError
+from groupwise.model.load import Policy
+from groupwise.model.reference import fingerprint_weights, refresh
+from groupwise.objective.metric import Metric, merge_metrics
+from groupwise.problem import Problem
+from groupwise.ranks import Ranks
+from groupwise.rollout.engine import RolloutEngine
+from groupwise.track.clock import Clock
+from groupwise.track.metrics import LOG_RATIOS_N, finished
+from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
+from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
+from groupwise.training.checkpoint import TrainState, save_checkpoint
+from groupwise.training.collect import Collected, Sampler, collect, retired_problems
+from groupwise.training.interrupt import Interrupted, Interrupts
+from groupwise.training.learning_rate import lr_factor
+from groupwise.training.rollout_metrics import rollout_metrics
+from groupwise.training.step_batch import step_batch
+from groupwise.training.update import Updated, update
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a training run works with, as `setup.py` loads it.
+
+    reference: for a KL penalty, None without one. context: what a resumed run has to agree on.
+    """
+
+    policy: Policy
+    reference: Policy | None
+    engine: RolloutEngine
+    optimizer: torch.optim.Optimizer
+    sampler: Sampler
+    eval_problems: list[Problem]
+    context: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run(Prepared):
+    """A training run in its folder."""
+
+    config: TrainConfig
+    folder: RunFolder
+    state: TrainState
+    ranks: Ranks
+    tracker: Tracker
+
+
+def train(run: Run) -> bool:
+    """Run the remaining steps; False if it was interrupted. Either way the last finished step is in a checkpoint."""
+    config, state, ranks = run.config, run.state, run.ranks
+    with Interrupts() as interrupts:
+        try:
+            while state.step < config.run.steps:
+                clock, step = Clock(), state.step + 1
+
+                # An interrupt while sampling ends the step at once: nothing has changed since the last one.
+                with interrupts.immediate():
+                    collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), ranks)
+                run.engine.sleep()
+                clock.lap("sampling")
+
+                advantages_PG = advantages_of(collected.admitted, config, ranks)
+                batch = step_batch(collected.admitted, advantages_PG, config)
+                lr = set_learning_rate(run)
+                updated = update(
+                    run.policy, run.reference, run.optimizer, batch, step, config, ranks, state.entropy_coefficient
+                )
+                run.engine.load_weights(run.policy.model.named_parameters(), version=step)
+                if run.reference is not None and is_due(step, config.kl.refresh_reference_every_steps):
+                    refresh(run.reference, run.policy)
+                clock.lap("training")
+
+                measured = [
+                    rollout_metrics(collected, config, run.sampler.domains),
+                    advantage_metrics(collected.admitted, advantages_PG),
+                    updated.metrics,
+                ]
+                values = over_ranks(measured, updated, ranks)
+                line = {"step": step, "optimizer/lr": lr, **values}
+                line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
+                line["time/waited_for_rewards_seconds"] = collected.waited_seconds
+                advance(state, collected, values, clock, config, ranks)
+                if is_due(step, config.problems.eval_every_steps) and step < config.run.steps:
+                    line |= eval_fields(run)
+                write(run, line, collected, advantages_PG)
+                if is_due(step, config.run.checkpoint_every_steps) or step == config.run.steps:
+                    checkpoint(run)
+                interrupts.raise_if_asked()
+        except Interrupted:
+            checkpoint(run)
+            return False
+        except GradingError as error:
+            checkpoint(run)
+            raise GradingError(
+                f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
+                f"groupwise train --resume {run.folder.path}"
+            ) from error
+    return True
+
+
+def set_learning_rate(run: Run) -> float:
+    """The learning rate of the coming step."""
+    options, steps = run.config.optimizer, run.config.run.steps
+    factor = lr_factor(run.state.step, steps, options.warmup_steps, options.schedule, options.final_lr_fraction)
+    for parameters in run.optimizer.param_groups:
+        parameters["lr"] = options.lr * factor
+    return options.lr * factor
+
+
+def over_ranks(parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks) -> dict[str, float]:
+    """The measurements of a step over all ranks as plain numbers, in alphabetical order."""
+    merged = merge_metrics(parts)
+    if ranks.size > 1:
+        own: dict[str, Any] = {name: [metric.value, metric.reduction, metric.weight] for name, metric in merged.items()}
+        everywhere = ranks.gather(own)
+        merged = merge_metrics([{name: Metric(*triple) for name, triple in part.items()} for part in everywhere])
+    log_ratios_N, _ = ranks.concatenate(torch.from_numpy(updated.log_ratios))
+    return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: log_ratios_N.numpy()})
+
+
+def advance(
+    state: TrainState,
+    collected: Collected,
+    values: dict[str, float],
+    clock: Clock,
+    config: TrainConfig,
+    ranks: Ranks,
+) -> None:
+    """Count the finished step."""
+    wall, cpu = clock.seconds()
+    state.step += 1
+    state.problem_position = collected.next_position
+    state.optimizer_updates += round(values["optimizer/updates"])
+    state.sampled_tokens += round(values["tokens/sampled"])
+    state.wall_seconds += wall
+    state.cpu_seconds += cpu
+    for ids in ranks.gather(retired_problems(collected, config.active_sampling.retire_accuracy)):
+        state.retired += ids
+    if "policy/entropy" in values:
+        bonus = config.entropy.bonus
+        state.entropy_coefficient = bonus.next_coefficient(state.entropy_coefficient, values["policy/entropy"])
+
+
+def is_due(step: int, every: int) -> bool:
+    """Whether something that happens every so many steps (0: never) happens after this one."""
+    return every > 0 and step % every == 0
+
+
+def eval_fields(run: Run) -> dict[str, float]:
+    """Measurements on held-out problems in the middle of a run, as fields of the metrics."""
+    try:
+        measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config)
+    except UnmeasuredError as error:
+        run.tracker.note(f"not measured after step {run.state.step}: {error}")
+        return {}
+    return {f"eval/{mode}/accuracy": measurement.accuracy.value for mode, measurement in measured.items()}
+
+
+def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: Advantages) -> None:
+    """Report the metrics, the failures of rewards, and the completions when they are due."""
+    rows: list[dict[str, Any]] = []
+    own_failures = [failure for group in collected.sampled for failure in group.failures()]
+    failures = [failure for rank in run.ranks.gather(own_failures) for failure in rank]
+    due = is_due(line["step"], run.config.run.rollouts_every_steps)
+    if due:
+        by_position = {group.position: row for group, row in zip(collected.admitted, advantages_PG, strict=True)}
+        own = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
+        rows = [row for rank in run.ranks.gather(own) for row in rank]
+    if run.ranks.rank == 0:
+        run.tracker.step(line)
+        run.tracker.failures(line["step"], failures)
+        if due:
+            run.tracker.rollouts(line["step"], rows)
+
+
+def checkpoint(run: Run) -> None:
+    """Save the state of the last finished step.
+
+    Raises:
+        RuntimeError: if the reference is no longer the policy that the run began with, although nothing may train it.
+    """
+    frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
+    if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
+        raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
+    if run.ranks.rank == 0:
+        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
+        save_checkpoint(
+            run.folder.checkpoints,
+            run.policy,
+            moved,
+            run.optimizer,
+            run.state,
+            run.config.run.keep_checkpoints,
+        )

@@ -1,0 +1,128 @@
+"""Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
+
+import difflib
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+import torch
+
+from groupwise.config import TrainConfig
+from groupwise.data.sources import eval_problems, open_sources, read_files
+from groupwise.errors import DataError
+from groupwise.evaluation.check_files import usable_rows
+from groupwise.grading.grader import Grader
+from groupwise.memory.fit import fit_micro_batches
+from groupwise.model.load import Policy, load_policy
+from groupwise.model.prompt import PromptRenderer
+from groupwise.model.reference import fingerprint_weights, frozen_copy
+from groupwise.model.startup_check import check_prompts, check_scoring
+from groupwise.model.threads import choose_threads
+from groupwise.ranks import Ranks
+from groupwise.rollout.engine import SamplingParams, make_engine
+from groupwise.track.console import plan_lines
+from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
+from groupwise.training.checkpoint import TrainState
+from groupwise.training.collect import Sampler
+from groupwise.training.loop import Prepared, Run
+
+
+def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
+    """Remarks on tables for domains that no problem belongs to; a recipe may have more domains than one file.
+
+    Raises:
+        DataError: for one that looks like a domain of the problems, misspelt.
+    """
+    unknown = sorted(set(named) - set(found))
+    for name in unknown:
+        near = difflib.get_close_matches(name, found, 1)
+        if near:
+            raise DataError(
+                f"the section domains names {name!r}, which no problem belongs to; did you mean {near[0]!r}? The "
+                f"domains of the problems are {', '.join(found)}"
+            )
+    return [f"no problem belongs to the domain {name}: its table in domains has no effect" for name in unknown]
+
+
+def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
+    """AdamW over the trained weights."""
+    options = config.optimizer
+    return torch.optim.AdamW(
+        [weight for _, weight in policy.trainable()],
+        lr=options.lr,
+        betas=(options.beta1, options.beta2),
+        eps=options.epsilon,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
+
+
+def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch_tokens: int | None = None) -> Prepared:
+    """Load and check everything that the configuration names, and try out whether it fits into memory.
+
+    A resumed run names the threads and the size of the micro-batches that it began with: both change how sums are
+    rounded. `threads` overrides the configured number unless 0.
+
+    Raises:
+        DataError: if a model, file, or problem cannot be used.
+        UsageError: if there is not enough memory.
+    """
+    with ExitStack() as stack:
+        files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
+        policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
+        choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
+        tracker.note(f"threads {choice}")
+        check_scoring(policy)
+        renderer = PromptRenderer(policy.tokenizer, config.prompt)
+        usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
+        source = open_sources(config.problems, usable, config.run.seed)
+        held_out = eval_problems(config.problems, usable)
+        remarks += check_domains(source.domains, config.domains)
+        problems = [*source.some, *held_out]
+        longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+        grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
+        remarks += grader.check(problems, policy.tokenizer.encode)
+        for remark in remarks:
+            tracker.note(remark)
+        reference = frozen_copy(policy) if config.uses_kl else None
+        first = renderer.render(source.some[0].messages)
+        for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
+            tracker.note(line)
+        micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
+        tracker.note(f"memory    {micro}")
+        engine = make_engine(config, policy)
+        options = config.sampling
+        sampling = SamplingParams(
+            temperature=options.temperature,
+            max_new_tokens=options.max_new_tokens,
+            stop_ids=policy.stop_ids,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            record_kept=options.replay_mask,
+        )
+        context = {
+            "problems": source.fingerprint,
+            "threads": choice.threads,
+            "micro_batch_tokens": micro.tokens,
+            "torch": torch.__version__,
+            "initial_weights": fingerprint_weights(policy),
+        }
+        stack.pop_all()
+        return Prepared(
+            policy=policy,
+            reference=reference,
+            engine=engine,
+            optimizer=make_optimizer(policy, config),
+            sampler=Sampler(config, engine, renderer, grader, source.stream, sampling, source.domains),
+            eval_problems=held_out,
+            context=context,
+        )
+
+
+def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, tracker: Tracker) -> Run:
+    """The run in its folder, with micro-batches that fit."""
+    batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
+    config = config.model_copy(update={"batch": batch})
+    ranks = Ranks.current()
+    return Run(**vars(prepared), config=config, folder=folder, state=state, ranks=ranks, tracker=tracker)

@@ -1,0 +1,90 @@
+"""What the tokens of a step are given before its updates: other log-probabilities, and which of them are trained on."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from groupwise.config import TrainConfig
+from groupwise.config.objective import EntropyOptions
+from groupwise.model.load import Policy
+from groupwise.model.score import score, scoring_of
+from groupwise.objective.entropy.clip_cov import ClipCov
+from groupwise.objective.entropy.covariance import Covariance, token_covariance
+from groupwise.objective.entropy.kl_cov import KlCov
+from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.ranks import Ranks
+from groupwise.training.step_batch import StepBatch, micro_batches
+
+
+def with_old_logps(policy: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
+    """The one place that decides which log-probabilities are π_old.
+
+    Those of the engine with `objective.old_logps=sampler`. Else the trainer's own: of one pass before the updates, or,
+    with a single update, of the very pass that is trained on. What picks tokens by entropy needs that pass anyway.
+    """
+    of_trainer = config.objective.old_logps == "trainer"
+    several = config.updates_per_step > 1
+    old_N = batch.sampler_logps_N
+    if config.selects_tokens or (of_trainer and several):
+        logps_N, entropies_N = scored(policy, batch, batch.trained_E, config)
+        batch = replace(batch, old_entropies_N=entropies_N)
+        old_N = torch.where(batch.trained_E.repeat_interleave(batch.lengths_E), logps_N, old_N)
+    if not of_trainer:
+        return batch
+    return replace(batch, old_logps_N=old_N if several else None)
+
+
+def with_ref_logps(reference: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
+    """A pass of the reference over the episodes that have a KL coefficient.
+
+    The others get the policy's own log-probabilities, whose KL is multiplied by 0 anyway.
+    """
+    penalised_E = batch.trained_E & (batch.kl_coefficient_E > 0)
+    logps_N, _ = scored(reference, batch, penalised_E, config)
+    penalised_N = penalised_E.repeat_interleave(batch.lengths_E)
+    return replace(batch, ref_logps_N=torch.where(penalised_N, logps_N, batch.behaviour_logps_N))
+
+
+def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and entropies over N in the policy's precision, without gradient; 0 where not wanted."""
+    wanted = wanted_E.nonzero().flatten().numpy()
+    scoring = scoring_of(config)
+    logps_N = entropies_N = torch.zeros_like(batch.sampler_logps_N)
+    for index, part in enumerate(micro_batches(batch.take(wanted), config.batch.micro_batch_tokens)):
+        episodes = wanted[part]
+        micro = batch.take(episodes).to(policy.device)
+        with torch.no_grad():
+            scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+        if index == 0:
+            logps_N = torch.zeros(len(logps_N), dtype=scores.logps_N.dtype)
+            entropies_N = torch.zeros(len(logps_N), dtype=scores.entropies_N.dtype)
+        tokens_N = batch.tokens_of(episodes)
+        logps_N[tokens_N], entropies_N[tokens_N] = scores.logps_N.cpu(), scores.entropies_N.cpu()
+    return logps_N, entropies_N
+
+
+def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, ranks: Ranks) -> StepBatch:
+    """Which tokens of one optimizer step the policy term acts on, by the entropies and covariances of the old policy.
+
+    Picked from all trained tokens of the optimizer step over all ranks, so that no division changes the choice.
+    """
+    trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
+    keep_N = trained_N.clone()
+    drift_N = torch.zeros_like(batch.sampler_logps_N)
+    covariance = options.covariance
+    if isinstance(options.tokens, TopEntropy):
+        if batch.old_entropies_N is None:
+            raise ValueError("picking tokens by entropy needs old_entropies_N")
+        everywhere_N, own = ranks.concatenate(batch.old_entropies_N[trained_N])
+        threshold = float(options.tokens.threshold(everywhere_N))
+        keep_N[trained_N] &= (everywhere_N >= threshold)[own]
+    if isinstance(covariance, Covariance):
+        logps_N, own = ranks.concatenate(batch.behaviour_logps_N[trained_N])
+        advantages_N, _ = ranks.concatenate(batch.advantages_N[trained_N])
+        covariance_N = token_covariance(logps_N.double(), advantages_N.double())
+        if isinstance(covariance, ClipCov):
+            keep_N[trained_N] &= ~covariance.selected(covariance_N, torch.Generator().manual_seed(seed))[own]
+        elif isinstance(covariance, KlCov):
+            drift_N[trained_N] = covariance.selected(covariance_N)[own].float() * covariance.coefficient
+    return replace(batch, policy_mask_N=keep_N, drift_N=drift_N if isinstance(covariance, KlCov) else None)

@@ -1,0 +1,220 @@
+"""The optimizer steps on the groups of one training step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from groupwise.config import TrainConfig
+from groupwise.model.load import Policy
+from groupwise.model.score import Scores, score, scoring_of
+from groupwise.objective.entropy.target_bonus import TargetBonus
+from groupwise.objective.kl.kl_estimator import kl_to_go
+from groupwise.objective.loss import LossInputs, Objective, policy_loss
+from groupwise.objective.measurement import TokenMeasure, reference_metrics
+from groupwise.objective.metric import Metric, merge_metrics
+from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
+from groupwise.objective.segments import segment_sum
+from groupwise.ranks import Ranks
+from groupwise.rollout.sampling import derive_seed
+from groupwise.training.step_batch import StepBatch, count_step, micro_batches
+from groupwise.training.streams import with_old_logps, with_ref_logps, with_selection
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What the optimizer steps of a training step measured on this rank. log_ratios: of all trained tokens."""
+
+    metrics: dict[str, Metric]
+    log_ratios: NDArray[np.float32]
+
+
+def objective_of(config: TrainConfig) -> Objective:
+    """The techniques that the policy loss is made of."""
+    options, kl = config.objective, config.kl
+    correction, mask = config.engine_correction, config.off_policy_mask
+    return Objective(options.ratio, options.surrogate, correction, mask, kl.estimator, kl.importance)
+
+
+def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
+    """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
+    return config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
+
+
+def with_gradient(batch: StepBatch, config: TrainConfig, entropy_coefficient: float) -> StepBatch:
+    """The episodes that can move the weights; the others count in the denominators and are not forwarded."""
+    moves_E = batch.trained_E
+    if not acts_without_signal(config, entropy_coefficient) and batch.drift_N is None:
+        moves_E = moves_E & (segment_sum(batch.advantages_N.abs(), batch.lengths_E) != 0)
+    return batch.take(moves_E.nonzero().flatten().numpy())
+
+
+def minibatches(batch: StepBatch, config: TrainConfig, step: int) -> list[StepBatch]:
+    """The groups of each optimizer step: every epoch divides them anew, in an order from (seed, step, epoch)."""
+    groups = batch.groups()
+    parts: list[StepBatch] = []
+    for epoch in range(config.batch.epochs_per_step):
+        seed = derive_seed(config.run.seed, "minibatch", step, epoch)
+        order = np.random.Generator(np.random.Philox(seed)).permutation(len(groups))
+        divided = np.array_split(order, config.batch.minibatches_per_step)
+        parts += [batch.take(np.concatenate([*(groups[g] for g in part), np.empty(0, np.int64)])) for part in divided]
+    return parts
+
+
+def accumulate_gradient(
+    policy: Policy, batch: StepBatch, totals: StepTotals, config: TrainConfig, entropy_coefficient: float = 0.0
+) -> list[Updated]:
+    """Add the gradient of one optimizer step's loss on this rank's episodes; the measurements of every part.
+
+    `totals` counts all ranks. Every token's weight is fixed by it, so that no division into micro-batches or ranks
+    changes the sum.
+    """
+    objective = objective_of(config)
+    scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
+    moving = with_gradient(batch, config, entropy_coefficient)
+    measured = []
+    for episodes in micro_batches(moving, config.batch.micro_batch_tokens):
+        micro = moving.take(episodes).to(policy.device)
+        scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+        inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
+        outputs = policy_loss(objective, inputs)
+        outputs.loss.backward()
+        log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
+        by_domain = domain_metrics(micro, scores) if config.domains else {}
+        measured.append(Updated({**outputs.metrics, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
+    return measured
+
+
+def loss_inputs(
+    batch: StepBatch, scores: Scores, totals: StepTotals, config: TrainConfig, entropy_coefficient: float
+) -> LossInputs:
+    """The inputs of the loss for one micro-batch, each token with its weight."""
+    lengths_E = batch.lengths_E
+    policy_reduction = config.objective.reduction
+    inputs = ReductionInputs(lengths_E, totals, config.sampling.max_new_tokens, batch.group_tokens_E)
+    penalised, in_reward = config.uses_kl, config.kl.in_reward
+    kl_reduction = config.kl.reduction.given(policy_reduction)
+    old_logps_N = scores.logps_N.detach() if batch.old_logps_N is None else batch.old_logps_N
+    kl_cost_N = None
+    if penalised and in_reward and batch.ref_logps_N is not None:
+        to_go_N = kl_to_go(old_logps_N, batch.ref_logps_N, lengths_E)
+        kl_cost_N = batch.kl_coefficient_E.repeat_interleave(lengths_E) * to_go_N
+    return LossInputs(
+        new_logps_N=scores.logps_N,
+        old_logps_N=old_logps_N,
+        lengths_E=lengths_E,
+        advantages_N=batch.advantages_N,
+        weights_N=policy_reduction.token_weights(inputs, batch.trained_E),
+        entropy_N=scores.entropies_N,
+        ref_logps_N=batch.ref_logps_N,
+        sampler_logps_N=batch.sampler_logps_N,
+        kl_cost_N=kl_cost_N,
+        policy_mask_N=batch.policy_mask_N,
+        kl_coefficient_E=batch.kl_coefficient_E if penalised and not in_reward else None,
+        kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, batch.trained_E),
+        entropy_coefficient=entropy_coefficient,
+        drift_coefficient_N=batch.drift_N,
+    )
+
+
+def optimizer_step(
+    policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float, ranks: Ranks
+) -> dict[str, Metric]:
+    """Sum the gradient over the ranks, clip it, and update the weights; measurements that are equal on every rank.
+
+    A gradient that is not finite changes nothing: the update is skipped and counted.
+    """
+    weights = [weight for _, weight in policy.trainable()]
+    for weight in weights:
+        # Every rank takes part in every sum, also one that had no groups.
+        weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+    ranks.sum_gradients([weight.grad for weight in weights if weight.grad is not None])
+    norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
+    finite = bool(np.isfinite(norm))
+    if finite:
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return {
+        "optimizer/grad_norm": Metric(norm, "mean", float(finite)),
+        "optimizer/grad_clipped_fraction": Metric(float(norm > max_grad_norm), "mean", float(finite)),
+        "optimizer/skipped_fraction": Metric(float(not finite), "mean"),
+    }
+
+
+def update(
+    policy: Policy,
+    reference: Policy | None,
+    optimizer: torch.optim.Optimizer,
+    batch: StepBatch,
+    step: int,
+    config: TrainConfig,
+    ranks: Ranks,
+    entropy_coefficient: float = 0.0,
+) -> Updated:
+    """All epochs and minibatches of one training step.
+
+    Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer. A
+    minibatch without any gradient on any rank is no optimizer step: momentum and weight decay would move the weights
+    without a reason in the data.
+    """
+    batch = with_old_logps(policy, batch, config)
+    if reference is not None:
+        batch = with_ref_logps(reference, batch, config)
+    measured: list[dict[str, Metric]] = []
+    log_ratios: list[NDArray[np.float32]] = []
+    updates = 0
+    for index, minibatch in enumerate(minibatches(batch, config, step)):
+        totals = count_step(minibatch, ranks)
+        if totals.tokens == 0:
+            continue
+        if config.selects_tokens:
+            seed = derive_seed(config.run.seed, "covariance", step, index)
+            minibatch = with_selection(minibatch, config.entropy, seed, ranks)
+        if ranks.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
+            continue
+        parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
+        measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
+        log_ratios += [part.log_ratios for part in parts]
+        measured.append(optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks))
+        updates += 1
+    merged = {name: _per_update(metric, updates) for name, metric in merge_metrics(measured).items()}
+    ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)
+    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios)
+
+
+def _gap_and_entropy(scores: Scores, micro: StepBatch) -> dict[str, Metric]:
+    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
+    gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
+    return {
+        "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
+        "engine/logp_gap_max": Metric(gap_N.max(), "max"),
+        "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
+    }
+
+
+def domain_metrics(batch: StepBatch, scores: Scores) -> dict[str, Metric]:
+    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token.
+
+    The reference scores only what has a KL coefficient, so that a domain without one has no KL here.
+    """
+    domain_E = [batch.domain_P[p] for p in batch.group_E.tolist()]
+    penalised = {domain for domain, beta in zip(domain_E, batch.kl_coefficient_E.tolist(), strict=True) if beta > 0}
+    metrics: dict[str, Metric] = {}
+    for domain in sorted(set(domain_E)):
+        own_E = torch.tensor([name == domain for name in domain_E], device=batch.trained_E.device)
+        measure = TokenMeasure((batch.trained_E & own_E).repeat_interleave(batch.lengths_E))
+        values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
+        if batch.ref_logps_N is not None and domain in penalised:
+            values |= reference_metrics(measure, scores.logps_N, batch.ref_logps_N)
+        metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
+    return metrics
+
+
+def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:
+    return {name: metric for name, metric in metrics.items() if not name.startswith("engine/logp_gap")}
+
+
+def _per_update(metric: Metric, updates: int) -> Metric:
+    """Losses add up over micro-batches and ranks; over the updates of a step their mean is what can be read."""
+    return Metric(metric.value / updates, "sum", metric.weight) if metric.reduction == "sum" else metric
