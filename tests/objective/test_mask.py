@@ -6,6 +6,7 @@ from groupwise.objective.entropy.covariance import token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.masks.off_policy import SequenceMask
+from groupwise.objective.masks.policy_mask import MaskInputs
 from groupwise.objective.segments import segment_index, segment_mean, segment_reverse_cumsum, segment_sum
 from tests.objective.fixture import (
     GOLDEN,
@@ -26,16 +27,21 @@ NEW = OLD + NEW_MINUS_OLD
 )
 def test_off_policy_mask_golden(behaviour: torch.Tensor, name: str) -> None:
     close(segment_mean(behaviour - NEW, LENGTHS), GOLDEN[f"opsm.seq_kl({name})"])
+    advantages_N = dr_grpo_advantages().repeat_interleave(LENGTHS)
     for threshold in (0.1, 0.5):
-        kept_E = SequenceMask(threshold_nats=threshold).kept(behaviour, NEW, dr_grpo_advantages(), LENGTHS)
-        assert kept_E.double().tolist() == GOLDEN[f"opsm.M_delta{threshold}({name})"]
+        for reference in ("old", "sampler"):
+            mask = SequenceMask(reference=reference, threshold_nats=threshold)
+            old, sampler = (behaviour, NEW) if reference == "old" else (NEW, behaviour)
+            kept_N = mask.kept(MaskInputs(NEW, old, sampler, advantages_N, LENGTHS))
+            kept_E = segment_mean(kept_N.double(), LENGTHS)
+            assert kept_E.tolist() == GOLDEN[f"opsm.M_delta{threshold}({name})"]
 
 
 def test_off_policy_mask_looks_at_the_sign() -> None:
     drift_N = torch.ones(3)
-    advantages_E, lengths_E = torch.tensor([1.0, 0.0, -1.0, -1.0]), torch.tensor([1, 1, 1, 0])
-    kept_E = SequenceMask(threshold_nats=0.5).kept(drift_N, torch.zeros(3), advantages_E, lengths_E)
-    assert kept_E.tolist() == [True, True, False, True]
+    advantages_N, lengths_E = torch.tensor([1.0, 0.0, -1.0]), torch.tensor([1, 1, 1, 0])
+    inputs = MaskInputs(torch.zeros(3), drift_N, drift_N, advantages_N, lengths_E)
+    assert SequenceMask(threshold_nats=0.5).kept(inputs).tolist() == [True, True, False]
 
 
 def test_top_entropy_tokens() -> None:

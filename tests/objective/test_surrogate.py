@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ RATIOS = torch.tensor([0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 2.0, 5.0], dtype=t
 class OfRatio(SurrogateInputs):
     """Ratios as they are, without the rounding of a logarithm and back."""
 
-    given_N: Tensor
+    given_N: Tensor = field(default_factory=lambda: torch.zeros(0))
 
     @property
     def ratio_N(self) -> Tensor:
@@ -53,7 +53,7 @@ class OfRatio(SurrogateInputs):
 def of_ratio(surrogate: Surrogate, ratio_N: Tensor, advantages_N: Tensor) -> SurrogateOutputs:
     """What a surrogate makes of these ratios, the old policy having probability 1."""
     new_N, lengths_E = ratio_N.log(), torch.tensor([ratio_N.numel()])
-    return surrogate.loss(OfRatio(new_N, new_N, torch.zeros_like(new_N), advantages_N, lengths_E, ratio_N))
+    return surrogate.loss(OfRatio(new_N, new_N, torch.zeros_like(new_N), advantages_N, lengths_E, given_N=ratio_N))
 
 
 def slope(advantage: float, loss: Tensor, ratio_N: Tensor) -> list[float]:

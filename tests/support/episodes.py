@@ -15,6 +15,7 @@ from groupwise.config import TrainConfig
 from groupwise.objective.reductions.reduction import group_token_totals
 from groupwise.ranks import Ranks
 from groupwise.training.step_batch import StepBatch, count_step
+from groupwise.training.streams import with_step_values
 from groupwise.training.update import accumulate_gradient
 from tests.support.tiny import gradients, plain_scores, policy_of, random_ids
 
@@ -55,6 +56,7 @@ class TrainSequence:
     drift: Floats | None = None
     sampled: NDArray[np.bool_] | None = None
     continues: bool = False
+    reward: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def batch_of(groups: Sequence[TrainGroup]) -> StepBatch:
         group_tokens_E=group_token_totals(lengths_E, group_E, len(groups), trained_E)[group_E],
         trained_E=trained_E,
         kl_coefficient_E=torch.tensor([groups[p].kl_coefficient for p, _ in pairs], dtype=torch.float32),
+        rewards_E=torch.tensor([s.reward for _, s in pairs], dtype=torch.float64),
         turn_N=torch.tensor(turns, dtype=torch.int64),
         advantages_N=advantages_B.repeat_interleave(lengths_B),
         sampler_logps_N=floats(lambda s: s.sampler_logps),
@@ -198,5 +201,7 @@ def reference_loss(model: PreTrainedModel, groups: Sequence[TrainGroup], reducti
 
 def gradient_of(model: PreTrainedModel, groups: Sequence[TrainGroup], config: TrainConfig) -> dict[str, Tensor]:
     policy, batch = policy_of(model), batch_of(groups)
+    if config.has_step_values:
+        batch, _ = with_step_values(policy, batch, config, Ranks())
     accumulate_gradient(policy, batch, count_step(batch, Ranks()), config)
     return gradients(policy.model)

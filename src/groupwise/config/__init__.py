@@ -30,6 +30,7 @@ from groupwise.objective.entropy.top_entropy import AllTokens
 from groupwise.objective.kl.penalty import KlOptions
 from groupwise.objective.masks import OffPolicyMaskOption
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
+from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
 from groupwise.rollout.engine_options import EngineOption, InProcess
@@ -126,6 +127,12 @@ class TrainConfig(Options):
         """Whether the trainer scores the answers of a step once more before its first optimizer step."""
         restated = self.objective.old_logps == "trainer" and self.updates_per_step > 1
         return restated or self.selects_tokens
+
+    @property
+    def has_step_values(self) -> bool:
+        """Whether a technique computes something from all tokens of an optimizer step before its first gradient."""
+        mask = self.off_policy_mask
+        return self.objective.surrogate.has_step_values or (isinstance(mask, PolicyMask) and mask.has_step_values)
 
     @property
     def uses_of_old(self) -> list[str]:

@@ -7,7 +7,7 @@ from groupwise.explaining.reward_table import reward_terms
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
-from groupwise.objective.masks.off_policy import SequenceMask
+from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.objective.reductions.as_policy import AsPolicy
 from groupwise.technique import number
 
@@ -75,7 +75,7 @@ def _factors(config: TrainConfig) -> list[tuple[str, str]]:
     factors = []
     if weight := correction.formula():
         factors.append(("w", f"{weight}; detached"))
-    if isinstance(mask, SequenceMask):
+    if isinstance(mask, PolicyMask):
         factors.append(("m", mask.formula()))
     chosen = [entropy.tokens.formula()] if isinstance(entropy.tokens, TopEntropy) else []
     chosen += [entropy.covariance.formula()] if isinstance(entropy.covariance, ClipCov) else []

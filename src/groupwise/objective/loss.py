@@ -8,13 +8,14 @@ from torch import Tensor
 from groupwise.objective.corrections.correction import EngineCorrection, NoCorrection
 from groupwise.objective.kl.k3 import K3
 from groupwise.objective.kl.kl_estimator import Importance, KlEstimator
-from groupwise.objective.masks.off_policy import NoOffPolicyMask, SequenceMask
+from groupwise.objective.masks.off_policy import NoOffPolicyMask
+from groupwise.objective.masks.policy_mask import MaskInputs, PolicyMask
 from groupwise.objective.measurement import TokenMeasure, clip_metrics, engine_metrics, ratio_metrics, reference_metrics
 from groupwise.objective.metric import Metric
 from groupwise.objective.ratios.no_ratio import NoRatio
 from groupwise.objective.ratios.ratio import RatioLevel, clamp_log_ratio
 from groupwise.objective.ratios.token import TokenRatio
-from groupwise.objective.segments import segment_index, segment_mean
+from groupwise.objective.segments import segment_index
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.surrogate import Surrogate, SurrogateInputs
 
@@ -30,7 +31,7 @@ class Objective:
     ratio: RatioLevel = field(default_factory=TokenRatio)
     surrogate: Surrogate = field(default_factory=PpoClip)
     correction: NoCorrection | EngineCorrection = field(default_factory=NoCorrection)
-    off_policy_mask: NoOffPolicyMask | SequenceMask = field(default_factory=NoOffPolicyMask)
+    off_policy_mask: NoOffPolicyMask | PolicyMask = field(default_factory=NoOffPolicyMask)
     kl_estimator: KlEstimator = field(default_factory=K3)
     kl_importance: Importance = "token"
 
@@ -56,6 +57,8 @@ class LossInputs:
         entropy_coefficient: of the bonus -coefficient · Σ weights_N · entropy_N.
         drift_coefficient_N: of a penalty |log π_new - log π_old| on single tokens (KL-Cov), 0 within ROUNDING_NATS.
             None: no penalty.
+        surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step; None for those
+            that compute nothing from it.
     """
 
     new_logps_N: Tensor
@@ -72,6 +75,8 @@ class LossInputs:
     kl_weights_N: Tensor | None = None
     entropy_coefficient: float = 0.0
     drift_coefficient_N: Tensor | None = None
+    surrogate_step_N: Tensor | None = None
+    mask_step_N: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,12 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
     measure = TokenMeasure(weights_N != 0)
 
     log_ratio_N = objective.ratio.log_ratio(new_N, old_N, lengths_E)
-    surrogate = objective.surrogate.loss(SurrogateInputs(log_ratio_N, new_N, old_N, advantages_N, lengths_E))
-    factor_N, metrics = _policy_factor(objective, inputs, episode_N, measure)
+    surrogate = objective.surrogate.loss(
+        SurrogateInputs(
+            log_ratio_N, new_N, old_N, advantages_N, lengths_E, inputs.sampler_logps_N, inputs.surrogate_step_N
+        )
+    )
+    factor_N, metrics = _policy_factor(objective, inputs, measure)
     terms = {"policy_loss": (weights_N * factor_N * surrogate.loss_N).sum()}
 
     if inputs.kl_coefficient_E is not None:
@@ -130,9 +139,7 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
     return LossOutputs(loss, metrics)
 
 
-def _policy_factor(
-    objective: Objective, inputs: LossInputs, episode_N: Tensor, measure: TokenMeasure
-) -> tuple[Tensor, dict[str, Metric]]:
+def _policy_factor(objective: Objective, inputs: LossInputs, measure: TokenMeasure) -> tuple[Tensor, dict[str, Metric]]:
     """What multiplies the policy term of each token, detached: engine weight and masks. With their metrics."""
     old_N = inputs.old_logps_N.detach()
     factor_N = torch.ones_like(old_N)
@@ -147,13 +154,9 @@ def _policy_factor(
         metrics |= engine_metrics(measure, weight_N)
         if isinstance(correction, EngineCorrection):
             metrics["engine/weight_limited_fraction"] = measure.mean(limited_N != weight_N)
-    if isinstance(mask, SequenceMask):
-        behaviour_N = old_N
-        if mask.reference == "sampler":
-            behaviour_N = _required(inputs.sampler_logps_N, "sampler_logps_N", "the off-policy mask")
-        kept_N = mask.kept(behaviour_N, inputs.new_logps_N, segment_mean(inputs.advantages_N, lengths_E), lengths_E)[
-            episode_N
-        ]
+    if isinstance(mask, PolicyMask):
+        new_N, sampler_N = inputs.new_logps_N.detach(), inputs.sampler_logps_N
+        kept_N = mask.kept(MaskInputs(new_N, old_N, sampler_N, inputs.advantages_N, lengths_E, inputs.mask_step_N))
         factor_N = factor_N * kept_N
         metrics["policy/off_policy_masked_fraction"] = measure.mean(~kept_N)
     if inputs.policy_mask_N is not None:

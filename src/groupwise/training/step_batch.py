@@ -43,12 +43,14 @@ class StepBatch:
         lengths_E: int64, sampled tokens. group_tokens_E: int64, trained tokens of the episode's group.
         trained_E: bool, False leaves an episode out of numerator and denominator both.
         kl_coefficient_E: of its domain.
+        rewards_E: float64, the total reward of each, NaN where it was not judged.
         turn_N: int64, which sampled span of its episode a token belongs to.
         advantages_N: compared within the group, the same for all tokens of an episode so far.
         sampler_logps_N: as the engine recorded them. old_logps_N: under the policy that sampled, as the loss compares
             with them; None for those of the same pass, see `streams.with_old_logps`.
         ref_logps_N: under the reference. old_entropies_N: of the policy that sampled, in nats.
         policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
+        surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step.
     """
 
     prompt_ids_P: tuple[Ids, ...]
@@ -62,6 +64,7 @@ class StepBatch:
     group_tokens_E: Tensor
     trained_E: Tensor
     kl_coefficient_E: Tensor
+    rewards_E: Tensor
     turn_N: Tensor
     advantages_N: Tensor
     sampler_logps_N: Tensor
@@ -70,6 +73,8 @@ class StepBatch:
     old_entropies_N: Tensor | None = None
     policy_mask_N: Tensor | None = None
     drift_N: Tensor | None = None
+    surrogate_step_N: Tensor | None = None
+    mask_step_N: Tensor | None = None
 
     @property
     def behaviour_logps_N(self) -> Tensor:
@@ -150,6 +155,7 @@ def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64]
         group_tokens_E=group_token_totals(lengths_E, group_E, len(groups), trained_E)[group_E],
         trained_E=trained_E,
         kl_coefficient_E=torch.tensor([coefficients_P[p] for p, _, _ in pairs], dtype=torch.float32),
+        rewards_E=torch.from_numpy(np.concatenate([*(group.totals_G for group in groups), np.empty(0)])),
         turn_N=torch.zeros(len(logps_N), dtype=torch.int64),
         advantages_N=advantages_E.repeat_interleave(lengths_E),
         sampler_logps_N=logps_N,

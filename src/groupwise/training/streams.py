@@ -13,6 +13,10 @@ from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.objective.masks.policy_mask import PolicyMask
+from groupwise.objective.metric import Metric
+from groupwise.objective.step_tokens import StepTokens
+from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
 from groupwise.training.step_batch import StepBatch, micro_batches
 
@@ -44,6 +48,49 @@ def with_ref_logps(reference: Policy, batch: StepBatch, config: TrainConfig) -> 
     logps_N, _ = scored(reference, batch, penalised_E, config)
     penalised_N = penalised_E.repeat_interleave(batch.lengths_E)
     return replace(batch, ref_logps_N=torch.where(penalised_N, logps_N, batch.behaviour_logps_N))
+
+
+def with_step_values(
+    policy: Policy, batch: StepBatch, config: TrainConfig, ranks: Ranks
+) -> tuple[StepBatch, dict[str, Metric]]:
+    """What surrogate and mask compute from all trained tokens of one optimizer step, over all ranks; and its metrics.
+
+    It takes a pass over this rank's tokens. Every rank takes part, also one without tokens.
+    """
+    trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
+    logps_N, _ = scored(policy, batch, batch.trained_E, config)
+    new_N, own = ranks.concatenate(logps_N[trained_N])
+    # Without log-probabilities from before the update, those of this pass are the old ones.
+    old_N = logps_N if batch.old_logps_N is None else batch.old_logps_N
+    old_N = ranks.concatenate(old_N[trained_N])[0].to(new_N.dtype)
+    lengths_E = ranks.concatenate(batch.lengths_E[batch.trained_E])[0].long()
+    # Groups are numbered from 0 on every rank.
+    group_E = batch.group_E[batch.trained_E] * ranks.size + ranks.rank
+    tokens = StepTokens(
+        log_ratio_N=config.objective.ratio.log_ratio(new_N, old_N, lengths_E),
+        new_logps_N=new_N,
+        old_logps_N=old_N,
+        sampler_logps_N=ranks.concatenate(batch.sampler_logps_N[trained_N])[0],
+        advantages_N=ranks.concatenate(batch.advantages_N[trained_N])[0],
+        lengths_E=lengths_E,
+        group_E=ranks.concatenate(group_E)[0].long().unique(return_inverse=True)[1],
+        rewards_E=ranks.concatenate(batch.rewards_E[batch.trained_E])[0].double(),
+    )
+    metrics: dict[str, Metric] = {}
+
+    def on_tokens(technique: Surrogate | PolicyMask) -> Tensor:
+        values = technique.of_step(tokens)
+        metrics.update(values.metrics)
+        own_N = values.values_N.new_zeros(len(trained_N))
+        own_N[trained_N] = values.values_N[own]
+        return own_N
+
+    surrogate, mask = config.objective.surrogate, config.off_policy_mask
+    if surrogate.has_step_values:
+        batch = replace(batch, surrogate_step_N=on_tokens(surrogate))
+    if isinstance(mask, PolicyMask) and mask.has_step_values:
+        batch = replace(batch, mask_step_N=on_tokens(mask))
+    return batch, metrics
 
 
 def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.training.step_batch import StepBatch, count_step, micro_batches
-from groupwise.training.streams import with_old_logps, with_ref_logps, with_selection
+from groupwise.training.streams import with_old_logps, with_ref_logps, with_selection, with_step_values
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ def objective_of(config: TrainConfig) -> Objective:
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
     """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
-    return config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
+    acts = not config.objective.surrogate.needs_advantage
+    return acts or config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
 
 
 def with_gradient(batch: StepBatch, config: TrainConfig, entropy_coefficient: float) -> StepBatch:
@@ -115,6 +116,8 @@ def loss_inputs(
         kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, batch.trained_E),
         entropy_coefficient=entropy_coefficient,
         drift_coefficient_N=batch.drift_N,
+        surrogate_step_N=batch.surrogate_step_N,
+        mask_step_N=batch.mask_step_N,
     )
 
 
@@ -171,6 +174,9 @@ def update(
         if config.selects_tokens:
             seed = derive_seed(config.run.seed, "covariance", step, index)
             minibatch = with_selection(minibatch, config.entropy, seed, ranks)
+        if config.has_step_values:
+            minibatch, step_metrics = with_step_values(policy, minibatch, config, ranks)
+            measured.append(step_metrics)
         if ranks.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
             continue
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)

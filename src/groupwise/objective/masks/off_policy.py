@@ -1,8 +1,4 @@
-"""Which answers the policy term leaves out because the policy has left them already.
-
-A mask here leaves the denominator as it is. Truncated answers that are not to be trained on leave numerator and
-denominator both: see `trained_E` of `reductions.reduction.Reduction.token_weights`.
-"""
+"""Which answers the policy term leaves out because the policy has left them already."""
 
 from __future__ import annotations
 
@@ -10,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from groupwise.findings import Finding, warning
-from groupwise.objective.segments import segment_mean
+from groupwise.objective.masks.policy_mask import MaskInputs, PolicyMask
+from groupwise.objective.segments import segment_index, segment_mean
 from groupwise.options import PositiveFloat
 from groupwise.technique import Card, Technique, number
 
@@ -26,7 +23,7 @@ class NoOffPolicyMask(Technique):
     type: Literal["none"] = "none"
 
 
-class SequenceMask(Technique):
+class SequenceMask(PolicyMask):
     """Answers with A < 0 and (1/L) Σ_t log(π_behaviour/π_new) > threshold are left out of the policy term.
 
     DeepSeek-V3.2, 2512.02556 eq. 9. A bad answer that the policy has left already teaches nothing and can
@@ -59,10 +56,19 @@ class SequenceMask(Technique):
         ),
     )
 
-    def kept(self, behaviour_logps_N: Tensor, new_logps_N: Tensor, advantages_E: Tensor, lengths_E: Tensor) -> Tensor:
-        """Bool over E, False for answers that are left out; `behaviour_logps_N`: of the policy named by `reference`."""
-        drift_E = segment_mean((behaviour_logps_N - new_logps_N).detach(), lengths_E)
-        return (advantages_E >= 0) | (drift_E <= self.threshold_nats)
+    def kept(self, inputs: MaskInputs) -> Tensor:
+        """Bool over N, False for the tokens of answers that are left out.
+
+        Raises:
+            ValueError: `reference` is the sampler, and its log-probabilities are missing.
+        """
+        lengths_E = inputs.lengths_E
+        behaviour_N = inputs.old_logps_N if self.reference == "old" else inputs.sampler_logps_N
+        if behaviour_N is None:
+            raise ValueError("the off-policy mask needs sampler_logps_N")
+        drift_E = segment_mean(behaviour_N - inputs.new_logps_N, lengths_E)
+        kept_E = (segment_mean(inputs.advantages_N, lengths_E) >= 0) | (drift_E <= self.threshold_nats)
+        return kept_E[segment_index(lengths_E, behaviour_N.numel())]
 
     def formula(self) -> str:
         who = "π_engine" if self.reference == "sampler" else "π_old"

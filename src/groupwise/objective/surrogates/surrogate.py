@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from groupwise.config import TrainConfig
+    from groupwise.objective.step_tokens import StepTokens, StepValues
 
 KEY = "objective.surrogate"
 GOLDEN = "objective/test_golden_loss.py::test_loss_and_gradient"
@@ -24,7 +25,8 @@ GOLDEN = "objective/test_golden_loss.py::test_loss_and_gradient"
 class SurrogateInputs:
     """What a surrogate is computed from, over N but for `lengths_E`, the tokens of each episode.
 
-    log_ratio_N is that of the objective's ratio level, with gradient, as has new_logps_N.
+    log_ratio_N is that of the objective's ratio level, with gradient, as has new_logps_N. step_N: what `of_step` gave
+    each token, None for surrogates without it.
     """
 
     log_ratio_N: Tensor
@@ -32,6 +34,8 @@ class SurrogateInputs:
     old_logps_N: Tensor
     advantages_N: Tensor
     lengths_E: Tensor
+    sampler_logps_N: Tensor | None = None
+    step_N: Tensor | None = None
 
     @property
     def ratio_N(self) -> Tensor:
@@ -63,16 +67,25 @@ class SurrogateOutputs:
 class Surrogate(Technique):
     """Base of the surrogates.
 
-    needs_ratio: the only ratio level that it is defined on; empty for any. bounds_ratio: it limits how far the ratio
-    moves, which a ratio that is always 1 leaves without effect. compares_old: it compares π with π_old itself, whatever
-    the ratio level. keeps_near: something stops several optimizer steps on the same answers from moving far.
+    needs_ratio, needs_reduction: the only ratio level and reduction that it is defined on; empty for any. bounds_ratio:
+    it limits how far the ratio moves, which a ratio that is always 1 leaves without effect. compares_old: it compares π
+    with π_old itself, whatever the ratio level. keeps_near: something stops several optimizer steps on the same answers
+    from moving far. has_step_values: it is computed from the whole optimizer step, see `of_step`. needs_advantage: a
+    token with advantage 0 has no gradient.
     """
 
     type: Any
     needs_ratio: ClassVar[str] = ""
+    needs_reduction: ClassVar[str] = ""
     bounds_ratio: ClassVar[bool] = True
     compares_old: ClassVar[bool] = False
     keeps_near: ClassVar[bool] = True
+    has_step_values: ClassVar[bool] = False
+    needs_advantage: ClassVar[bool] = True
+
+    def of_step(self, step: StepTokens) -> StepValues:
+        """What each token is given as `step_N`, for those with `has_step_values`; once, before the first gradient."""
+        raise TypeError(f"{self.type} takes nothing from the whole step, got {len(step.lengths_E)} episodes")
 
     @abstractmethod
     def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
@@ -102,7 +115,14 @@ class Surrogate(Technique):
         if self.needs_ratio and level != self.needs_ratio:
             text = f"{this} with {ratio}: it is defined on objective.ratio={self.needs_ratio} alone; set that"
             yield error(("objective.ratio", KEY), text)
-        elif level == "none" and self.bounds_ratio and not self.compares_old:
+        reduction = config.objective.reduction.type
+        if self.needs_reduction and reduction != self.needs_reduction:
+            text = (
+                f"{this} with objective.reduction={reduction}: its tokens are weighted by "
+                f"objective.reduction={self.needs_reduction} alone; set that"
+            )
+            yield error(("objective.reduction", KEY), text)
+        if not self.needs_ratio and level == "none" and self.bounds_ratio and not self.compares_old:
             text = (
                 f"{this} with objective.ratio=none: the ratio is always 1, so no bound ever acts and this is "
                 f"{KEY}=reinforce; name that, or set objective.ratio=token"

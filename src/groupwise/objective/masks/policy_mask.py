@@ -1,0 +1,52 @@
+"""What every mask of the policy term has: which tokens keep it.
+
+A mask leaves the denominator as it is. Truncated answers that are not to be trained on leave numerator and denominator
+both: see `trained_E` of `reductions.reduction.Reduction.token_weights`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from groupwise.technique import Technique
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from groupwise.objective.step_tokens import StepTokens, StepValues
+
+
+@dataclass(frozen=True)
+class MaskInputs:
+    """What a mask looks at, detached, over N but for `lengths_E`, the tokens of each episode.
+
+    step_N: what `of_step` gave each token, None for masks without it.
+    """
+
+    new_logps_N: Tensor
+    old_logps_N: Tensor
+    sampler_logps_N: Tensor | None
+    advantages_N: Tensor
+    lengths_E: Tensor
+    step_N: Tensor | None = None
+
+
+class PolicyMask(Technique):
+    """Base of the masks. has_step_values: it is computed from the whole optimizer step, see `of_step`."""
+
+    type: Any
+    has_step_values: ClassVar[bool] = False
+
+    @abstractmethod
+    def kept(self, inputs: MaskInputs) -> Tensor:
+        """Bool over N, False for tokens whose policy term is left out."""
+
+    @abstractmethod
+    def formula(self) -> str:
+        """The factor of the policy term, as text."""
+
+    def of_step(self, step: StepTokens) -> StepValues:
+        """What each token is given as `step_N`, for those with `has_step_values`; once, before the first gradient."""
+        raise TypeError(f"{self.type} takes nothing from the whole step, got {len(step.lengths_E)} episodes")
