@@ -12,7 +12,7 @@ import typer
 
 from groupwise import __version__
 from groupwise.cli import configurations, grading, importing, models, sandbox, train
-from groupwise.cli.arguments import HELP_NAMES
+from groupwise.cli.arguments import HELP_NAMES, examples
 from groupwise.errors import GroupwiseError
 
 # Before torch starts its threads: waiting ones sleep instead of spinning, so that a busy machine is not made busier.
@@ -24,14 +24,18 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings=HELP_NAMES
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, context_settings=HELP_NAMES)
+EXAMPLES = examples(
+    "groupwise train",
+    "groupwise explain dapo",
+    "groupwise eval runs/demo-001/model",
+    "groupwise COMMAND --help",
 )
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("eval", epilog=models.EXAMPLES)(models.evaluate)
 app.command("sample", epilog=models.SAMPLE_EXAMPLES)(models.sample)
 app.command("sft", epilog=train.SFT_EXAMPLES)(train.sft)
-app.command("recipes")(configurations.recipes)
+app.command("recipes", epilog=configurations.RECIPES_EXAMPLES)(configurations.recipes)
 app.command("explain", epilog=configurations.EXPLAIN_EXAMPLES)(configurations.explain)
 app.command("grade", epilog=grading.EXAMPLES)(grading.grade)
 app.command("check", epilog=grading.CHECK_EXAMPLES)(grading.check)
@@ -46,7 +50,7 @@ def _print_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(epilog=EXAMPLES)
 def groupwise(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -57,7 +61,7 @@ def groupwise(
 
 def main() -> NoReturn:
     """Entry point: an error that the user can fix is one message and an exit code of 2 or 3, never a stack trace."""
-    sys.exit(guarded(lambda: app(standalone_mode=True)))
+    sys.exit(guarded(lambda: app(prog_name="groupwise")))
 
 
 def guarded(command: Callable[[], Any]) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from groupwise.cli import shell
 from groupwise.errors import UsageError
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -15,10 +16,14 @@ ConfigArguments = Annotated[
         metavar="[RECIPE | FILE.yaml | KEY=VALUE]...",
         help="Recipes, YAML files and overrides; later ones win.",
         show_default=False,
+        autocompletion=shell.configuration,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Model = Annotated[str, typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.")]
+Model = Annotated[
+    str,
+    typer.Argument(help="`bundled`, a model folder, a .gguf file, or a hub id.", autocompletion=shell.model),
+]
 Problems = Annotated[
     int | None, typer.Option("--problems", min=1, help="Number of training problems, to count the steps of an epoch.")
 ]

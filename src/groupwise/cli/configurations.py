@@ -6,6 +6,7 @@ import typer
 
 from groupwise.cli.arguments import ConfigArguments, Json, examples, print_json
 
+RECIPES_EXAMPLES = examples("groupwise recipes", "groupwise recipes --json")
 CONFIG_EXAMPLES = examples("groupwise config dapo objective.surrogate=cispo > my.yaml", "groupwise config --keys")
 EXPLAIN_EXAMPLES = examples("groupwise explain dapo", "groupwise explain grpo kl.coefficient=0.01")
 

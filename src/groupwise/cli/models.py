@@ -9,7 +9,7 @@ from groupwise.cli.arguments import ConfigArguments, Json, Model, examples, prin
 
 EXAMPLES = examples(
     "groupwise eval bundled",
-    "groupwise eval runs/demo-1/model --problems test.jsonl --samples 16 sampling.temperature=0.6",
+    "groupwise eval runs/demo-001/model --problems test.jsonl --samples 16 sampling.temperature=0.6",
 )
 SAMPLE_EXAMPLES = examples(
     'groupwise sample bundled "3 + 4 = ?" -n 4', 'groupwise sample bundled "3 + 4 = ?" --temperature 0'

@@ -6,12 +6,16 @@ import typer
 
 from groupwise.cli.arguments import HELP_NAMES, Json, examples, print_json
 
+EXAMPLES = examples("groupwise sandbox check", "groupwise sandbox check --backend bubblewrap --json")
 app = typer.Typer(
-    help="The sandbox that programs of a model run in.", no_args_is_help=True, context_settings=HELP_NAMES
+    help="The sandbox that programs of a model run in.",
+    no_args_is_help=True,
+    context_settings=HELP_NAMES,
+    epilog=EXAMPLES,
 )
 
 
-@app.command("check", epilog=examples("groupwise sandbox check --backend bubblewrap"))
+@app.command("check", epilog=EXAMPLES)
 def check_sandbox(
     attacks: Annotated[
         str | None, typer.Option("--attacks", metavar="FILE", help="Your own attacks: JSON lines.")

@@ -5,20 +5,24 @@ from typing import Annotated
 
 import typer
 
+from groupwise.cli import shell
 from groupwise.cli.arguments import ConfigArguments, Json, examples, print_json
 
 INTERRUPTED = 130
 EXAMPLES = examples(
     "groupwise train",
     "groupwise train dapo model.path=Qwen/Qwen3-0.6B problems.train=train.jsonl run.steps=200",
-    "groupwise train --resume runs/dapo-1",
+    "groupwise train dapo demo objective.surrogate=cispo rewards.overlong.buffer_tokens=16 --dry-run",
+    "groupwise train --resume runs/dapo-001",
 )
 SFT_EXAMPLES = examples("groupwise sft data=demonstrations.jsonl output=started model=bundled steps=500")
 
 
 def train(
     arguments: ConfigArguments = None,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Resume a run.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Resume a run.", autocompletion=shell.run_folder)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Load and check everything, print the plan.")] = False,
     as_json: Json = False,
 ) -> None:

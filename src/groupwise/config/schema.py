@@ -78,6 +78,17 @@ def as_techniques(annotation: Any) -> dict[str, type[Technique]]:
     return {model.model_fields["type"].default: model for model in models}
 
 
+def choices(annotation: Any) -> dict[str, str]:
+    """The names that an option can take, with a meaning where there is one; empty for numbers, text and sections."""
+    found = {name: (of.__doc__ or "").partition("\n")[0] for name, of in as_techniques(annotation).items()}
+    for form in forms(annotation):
+        if form is bool:
+            found |= {"true": "", "false": ""}
+        elif typing.get_origin(form) is typing.Literal:
+            found |= {str(name): "" for name in typing.get_args(form)}
+    return found
+
+
 def options_of(owner: type[BaseModel]) -> dict[str, FieldInfo]:
     """The options of a section or technique. The name of a technique is none of its options."""
     hidden = "type" if issubclass(owner, Technique) else None
