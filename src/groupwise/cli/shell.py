@@ -18,7 +18,8 @@ def configuration(context: typer.Context, incomplete: str) -> list[Item]:
     if equals:
         return [(f"{key}={name}", meaning) for name, meaning in _values(key, value)]
     # bash divides `key=value` at the `=`, which is then the last argument or none.
-    *_, last, sign = ["", "", *(context.params["arguments"] or [])]
+    before: list[str] = context.params["arguments"] or []
+    *_, last, sign = ["", "", *before]
     if sign == "=" or (not incomplete and "." in sign and "=" not in sign and list(_values(sign, ""))):
         return list(_values(last if sign == "=" else sign, incomplete))
     return [item for item in (*_recipes(), *_files("*.y*ml"), *_keys(incomplete)) if item[0].startswith(incomplete)]
