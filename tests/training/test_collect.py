@@ -18,7 +18,7 @@ from groupwise.problem import Message, Problem
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.track.clock import Clock
-from groupwise.training.advantages import advantage_metrics, advantages_of
+from groupwise.training.advantages import advantage_metrics, advantages_of, group_rewards
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Collected, Sampler, collect, passes_filter
 from groupwise.training.loop import advance, over_ranks
@@ -336,6 +336,18 @@ def test_truncated_answers_are_left_out_on_request() -> None:
     assert batch.trained_E.tolist() == [True, False]
     assert batch.advantages_N[[0, -1]].tolist() == [0.5, -0.5]
     assert batch.group_tokens_E.tolist() == [len(group.completions[0].ids)] * 2
+    # A baseline that weighs answers by their tokens gives them no weight.
+    for masked, lengths in ((True, [[1, 0]]), (False, [[1, 10]])):
+        config = TrainConfig.model_validate({"objective": {"mask_truncated": masked}})
+        assert group_rewards([group], config).lengths_PG.tolist() == lengths
+
+
+def test_an_answer_that_could_not_be_judged_has_no_length_to_weigh_it_by() -> None:
+    engine = Engine(length_of=lambda position, sample: sample + 1)  # noqa: ARG005
+    config = TrainConfig.model_validate({"batch": {"samples_per_prompt": 3}, "grading": {"on_error": "drop_sample"}})
+    (group,) = fake_sampler(config, lambda position: [RIGHT, None, WRONG], engine).groups([0], 1)  # noqa: ARG005
+    assert group_rewards([group], config).lengths_PG.tolist() == [[1, 3]]
+    assert group.trained(mask_truncated=False).tolist() == [True, False, True]
 
 
 # The real grader, on ids

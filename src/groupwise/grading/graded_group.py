@@ -68,6 +68,11 @@ class GradedGroup:
         right: NDArray[np.bool_] = self.kept_rewards[:, self.names_K.index(CORRECTNESS)] == 1.0
         return right
 
+    def trained(self, mask_truncated: bool) -> NDArray[np.bool_]:
+        """Which completions are trained on: those that count and, with `mask_truncated`, were not cut off."""
+        cut_G = np.array([completion.finish_reason == "length" for completion in self.completions])
+        return ~(self.dropped_G | (mask_truncated & cut_G))
+
     def failures(self) -> list[dict[str, Any]]:
         """What could not be judged: problem and where it stands, number of the sample, component, reason."""
         return [

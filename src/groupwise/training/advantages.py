@@ -45,7 +45,14 @@ def group_rewards(groups: Sequence[GradedGroup], config: TrainConfig) -> GroupRe
         right_PG=torch.from_numpy(np.array([group.kept_right for group in groups])),
         components_PGK=torch.from_numpy(np.array(components)),
         weights_PK=torch.from_numpy(np.array([weights(options, group.names_K) for group, options in pairs])),
+        lengths_PG=torch.from_numpy(np.array([trained_tokens(group, config)[group.kept] for group in groups])),
     )
+
+
+def trained_tokens(group: GradedGroup, config: TrainConfig) -> NDArray[np.int64]:
+    """Over G: the tokens of each completion that are trained on."""
+    lengths_G = np.array([len(completion.ids) for completion in group.completions], dtype=np.int64)
+    return lengths_G * group.trained(config.objective.mask_truncated)
 
 
 def _over_ranks(parts: Sequence[torch.Tensor], ranks: Ranks) -> Moments:

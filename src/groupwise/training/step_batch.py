@@ -132,13 +132,10 @@ class StepBatch:
 def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64], config: TrainConfig) -> StepBatch:
     """The episodes of graded groups: today one completion each. `advantages_PG` as of `advantages_of`."""
     pairs = [(p, group, completion) for p, group in enumerate(groups) for completion in group.completions]
-    truncated_E = [completion.finish_reason == "length" for _, _, completion in pairs]
-    dropped_E = [bool(dropped) for group in groups for dropped in group.dropped_G]
-    mask_truncated = config.objective.mask_truncated
     lengths_E = torch.tensor([len(completion.ids) for _, _, completion in pairs], dtype=torch.int64)
     group_E = torch.tensor([p for p, _, _ in pairs], dtype=torch.int64)
-    trained = [not (d or (mask_truncated and t)) for d, t in zip(dropped_E, truncated_E, strict=True)]
-    trained_E = torch.tensor(trained, dtype=torch.bool)
+    trained = [group.trained(config.objective.mask_truncated) for group in groups]
+    trained_E = torch.from_numpy(np.concatenate([*trained, np.empty(0, np.bool_)]))
     advantages_E = torch.from_numpy(np.concatenate([*advantages_PG, np.empty(0)])).float()
     kept = tuple(completion.kept for _, _, completion in pairs if completion.kept is not None)
     logps_N = torch.from_numpy(np.concatenate([*(c.logps for _, _, c in pairs), np.empty(0, np.float32)]))

@@ -62,12 +62,14 @@ class GroupRewards:
         right_PG: bool, which are right in full.
         components_PGK: the rewards before their weights, without what is not rewarded.
         weights_PK: the weight of each component; groups of different domains may differ.
+        lengths_PG: trained tokens of each answer, int64; 0 for one that is not trained on.
     """
 
     totals_PG: Tensor
     right_PG: Tensor
     components_PGK: Tensor
     weights_PK: Tensor
+    lengths_PG: Tensor
 
 
 # The moments of all elements of these tensors, over all ranks.
