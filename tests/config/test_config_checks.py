@@ -370,6 +370,11 @@ WARNINGS = [
     ),
     (build(sampling={"top_k": 2000, "replay_mask": True}), "sampling.top_k", ["at most 1024 tokens are recorded"]),
     (
+        build(advantage={"estimator": "opo"}, batch={"epochs_per_step": 2}),
+        "advantage.estimator",
+        ["opo with 2 optimizer steps", "batch.epochs_per_step=1"],
+    ),
+    (
         build(advantage={"estimator": "gdpo"}, rewards={"format": {"weight": 0.5}}),
         "active_sampling.filter",
         ["filter=correctness with advantage.estimator=gdpo", "any_component"],

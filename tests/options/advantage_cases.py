@@ -66,6 +66,15 @@ def pass_at_k_expected(trace: Trace) -> Floats:
     return np.array(rows)
 
 
+def opo_expected(trace: Trace) -> Floats:
+    """The reward of each token of a group is compared with the mean over all of its tokens."""
+    rows = []
+    for group, total_G in zip(trace.groups(), totals(trace), strict=True):
+        of_tokens = np.concatenate([np.full(len(c.ids), t) for c, t in zip(group.completions, total_G, strict=True)])
+        rows.append(total_G - of_tokens.mean())
+    return np.array(rows)
+
+
 def expected(trace: Trace) -> Floats:
     options, total_PG = trace.config.advantage, totals(trace)
     mean_P1 = total_PG.mean(axis=1, keepdims=True)
@@ -73,6 +82,7 @@ def expected(trace: Trace) -> Floats:
         "group": lambda: group_expected(trace),
         "gdpo": lambda: gdpo_expected(trace),
         "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
+        "opo": lambda: opo_expected(trace),
         "pass_at_k": lambda: pass_at_k_expected(trace),
     }[options.estimator.type]()
     return np.asarray(np.clip(made, -options.clip, options.clip) if options.clip else made)
@@ -91,6 +101,7 @@ CASES = {
         "group",
         "gdpo",
         "max_rl",
+        "opo",
         "{type: pass_at_k, k: 2}",
         beside={"{type: pass_at_k, k: 2}": ("rewards.format.weight=0.0",)},
     ),

@@ -7,7 +7,8 @@ from pydantic import Field
 from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.advantages.max_rl import MaxRl
+from groupwise.objective.advantages.opo import Opo
 from groupwise.objective.advantages.pass_at_k import PassAtK
 from groupwise.technique import by_name
 
-EstimatorOption = Annotated[Group | Gdpo | MaxRl | PassAtK, Field(discriminator="type"), by_name(Group)]
+EstimatorOption = Annotated[Group | Gdpo | MaxRl | Opo | PassAtK, Field(discriminator="type"), by_name(Group)]
