@@ -98,6 +98,7 @@ VARIANTS: dict[str, list[str]] = {
     "sequence mean of sums": ["objective.reduction=sequence_mean_token_sum", "optimizer.max_grad_norm=25.0"],
     "4 epochs, sequence-product ratio": [*EPOCHS, "objective.ratio=sequence_product"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
+    "length-weighted baseline": ["advantage.estimator=opo"],
 }
 
 
@@ -134,6 +135,7 @@ CLAIMS = [
         "format weight 1",
     ),
     Claim("Not dividing by the group's deviation is better", "base", "group std"),
+    Claim("A length-weighted baseline is better than the group's mean", "length-weighted baseline", "base"),
     Claim("Active sampling is better at equal steps", "base", "no refill"),
     Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "gain_per_100k_tokens"),
     Claim("Filtering groups without signal is better than keeping them", "no refill", "no filter"),

@@ -24,6 +24,7 @@ TECHNIQUES = {
     "gspo": [4, 5, 12, 14],
     "cispo": [1, 2, 3, 4, 12, 15],
     "gdpo": [1, 2, 4, 13],
+    "opo": [3, 4],
     "olmo3": [1, 2, 3, 4, 5, 6, 7],
     "deepseek_v32": [7, 8, 9, 10, 11],
     # As printed they name 1 to 7 and 8 to 12; what is printed for 5 and 6 is something else.
@@ -102,6 +103,13 @@ VALUES: dict[str, dict[str, object]] = {
         "objective.reduction": "token_mean",
     },
     "gdpo": {"advantage.estimator.type": "gdpo", "active_sampling.filter": "any_component"},
+    "opo": {
+        "advantage.estimator": "opo",
+        "batch.minibatches_per_step": 1,
+        "batch.epochs_per_step": 1,
+        "objective.ratio": "none",
+        "kl.coefficient": 0.0,
+    },
     "olmo3": {
         "objective.surrogate.clip_low": 0.2,
         "objective.surrogate.clip_high": 0.272,
