@@ -159,7 +159,12 @@ ERRORS = [
     (
         build(advantage={"estimator": {"type": "pass_at_k", "k": 9}}),
         "advantage.estimator.k",
-        ["=9 is more than batch.samples_per_prompt=8"],
+        ["=9 is not less than batch.samples_per_prompt=8", "every advantage is 0", "at most 7"],
+    ),
+    (
+        build(advantage={"estimator": "pass_at_k"}, batch={"samples_per_prompt": 4}),
+        "advantage.estimator.k",
+        ["=4 is not less than batch.samples_per_prompt=4"],
     ),
     (
         build(advantage={"estimator": "pass_at_k"}, rewards={"format": {"weight": 0.1}}),
@@ -536,7 +541,7 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         build(optimizer={"schedule": "cosine", "final_lr_fraction": 0.1, "warmup_steps": 199}),
         build(batch={"minibatches_per_step": 4, "prompts_per_step": 4}),
         build(sampling={"top_p": 0.9, "top_k": 1024, "replay_mask": True}),
-        build(advantage={"estimator": {"type": "pass_at_k", "k": 8}}),
+        build(advantage={"estimator": {"type": "pass_at_k", "k": 7}}),
         build(advantage={"estimator": "gdpo"}, rewards=FORMAT, active_sampling={"filter": "any_component"}),
         build(advantage=NO_BASELINE, batch={"samples_per_prompt": 1}, active_sampling=ALL_GROUPS),
         build(advantage={"clip": 2.0, "estimator": {"scale": "group_std"}}),

@@ -66,7 +66,7 @@ def test_a_dropped_sample_is_compared_with_nothing_and_trains_nothing() -> None:
     config = config_of(grading={"on_error": "drop_sample"})
     group = group_of([1.0, None, 0.0, 0.0], config)
     assert not group.failed
-    assert passes_filter(group, "correctness")
+    assert passes_filter(group, config)
     advantages = advantages_of([group, group_of([1.0, 0.0, 0.0, 1.0], config)], config, Ranks())
     # The mean of the three others is 1/3.
     np.testing.assert_allclose(advantages, [[2 / 3, 0, -1 / 3, -1 / 3], [0.5, -0.5, -0.5, 0.5]], rtol=1e-15)

@@ -22,6 +22,18 @@ def half(text):
     return 0.5
 
 
+def odd(text):
+    return float(len(text) % 2)
+
+
+def half_odd(text):
+    return float(len(text) // 2 % 2)
+
+
+def rest(text):
+    return 1.0 - odd(text) - half_odd(text)
+
+
 def size(text):
     """How many completions it is given at once."""
     return [float(len(text))] * len(text) if isinstance(text, list) else 1.0

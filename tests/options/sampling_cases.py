@@ -163,6 +163,8 @@ BATCH = {
 
 # Which groups are trained on
 
+PARTS = ("odd", "half_odd", "rest")
+
 
 def admitted(trace: Trace) -> list[bool]:
     """Of every sampled group of the first step; a group that is not trained on has no advantages."""
@@ -174,16 +176,22 @@ def advantage(row: dict[str, Any]) -> float:
 
 
 def expected_admitted(trace: Trace) -> list[bool]:
-    values = {
-        "none": np.arange(4.0) + np.zeros((len(trace.groups()), 1)),
-        "correctness": component(trace, "correctness"),
-        "total": trace.grid(lambda row: row["total"]),
-        "any_component": None,
-    }[trace.config.active_sampling.filter]
-    if values is None:
-        parts = [component(trace, name) for name in trace.groups()[0].names_K]
-        return [bool(any(part[p].max() != part[p].min() for part in parts)) for p in range(len(parts[0]))]
-    return [bool(row.max() != row.min()) for row in values]
+    what, rewarded = trace.config.active_sampling.filter, [component(trace, name) for name in PARTS]
+    varies = {
+        "correctness": varying(component(trace, "correctness")),
+        "total": varying(trace.grid(lambda row: row["total"])),
+    }.get(what, np.any([varying(part_PG) for part_PG in rewarded], axis=0))
+    # Opposed rewards cancel once normalised: the group has no advantage.
+    signal = np.abs(sum(normalised(part_PG) for part_PG in rewarded)).max(axis=1) > 1e-9
+    return [bool(flag) for flag in (signal & varies if what != "none" else signal | True)]
+
+
+def normalised(values_PG: Any) -> Any:
+    return (values_PG - values_PG.mean(axis=1, keepdims=True)) / (values_PG.std(axis=1, ddof=1, keepdims=True) + 1e-4)
+
+
+def varying(values_PG: Any) -> Any:
+    return values_PG.max(axis=1) != values_PG.min(axis=1)
 
 
 def solved(trace: Trace) -> list[str]:
@@ -195,12 +203,18 @@ def solved(trace: Trace) -> list[str]:
 
 
 ACTIVE = {
-    # Correctness is not paid, so that `total` leaves out groups that `any_component` trains on.
+    # Three rewards that always add up to 1: `total` admits no group. Correctness has no weight.
     "active_sampling.filter": Case(
         ("none", "correctness", "total", "any_component"),
         admitted,
         expected_admitted,
-        base=("batch.prompts_per_step=8", "batch.samples_per_prompt=2", "rewards.correctness.weight=0.0"),
+        base=(
+            "batch.prompts_per_step=8",
+            "advantage.estimator=gdpo",
+            "rewards.correctness.weight=0.0",
+            "rewards.format.weight=0.0",
+            *(f"rewards.functions.{name}.path={{functions}}:{name}" for name in PARTS),
+        ),
         same=what_was_sampled,
     ),
     # No answer is ever right: the refill goes on to the end of its budget.

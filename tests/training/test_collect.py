@@ -1,6 +1,8 @@
 """Active sampling: which groups a step trains on, what it costs, and what is measured of it."""
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,11 @@ from hypothesis import strategies as st
 
 from groupwise.completion import Completion, FinishReason, Prompt
 from groupwise.config import TrainConfig
+from groupwise.config.checks import contradictions
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
+from groupwise.objective.advantages import EstimatorOption
 from groupwise.objective.metric import Metric
 from groupwise.problem import Message, Problem
 from groupwise.ranks import Ranks
@@ -25,6 +29,7 @@ from groupwise.training.loop import advance, over_ranks
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import step_batch
 from groupwise.training.update import Updated
+from tests.objective.fixture import techniques
 from tests.support.fakes import Engine, Pay, fake_sampler
 
 RIGHT: Pay = (1.0, 0.0)
@@ -142,10 +147,26 @@ def test_seeds_follow_from_run_step_position_and_sample() -> None:
 # The filters
 
 
-def group_of(pay: list[Pay], **rewards: Any) -> GradedGroup:
-    config = TrainConfig.model_validate({"rewards": rewards, "batch": {"samples_per_prompt": len(pay)}})
+def group_of(pay: Sequence[Pay], config: TrainConfig | None = None, **rewards: Any) -> GradedGroup:
+    config = config or TrainConfig.model_validate({"rewards": rewards, "batch": {"samples_per_prompt": len(pay)}})
     (group,) = fake_sampler(config, lambda position: pay).groups([0], 1)  # noqa: ARG005
     return group
+
+
+def passes(pay: Sequence[Pay], what: str, estimator: Any = "group", **rewards: Any) -> bool:
+    config = TrainConfig.model_validate(
+        {
+            "rewards": rewards,
+            "batch": {"samples_per_prompt": len(pay)},
+            "active_sampling": {"filter": what, "refill": what != "none"},
+            "advantage": {"estimator": estimator},
+        }
+    )
+    group = group_of(pay, config)
+    passed = passes_filter(group, config)
+    if passed and what != "none":
+        assert (advantages_of([group], config, Ranks()) != 0).any(), "a group that teaches nothing is admitted"
+    return passed
 
 
 @pytest.mark.parametrize(
@@ -156,25 +177,77 @@ def group_of(pay: list[Pay], **rewards: Any) -> GradedGroup:
         ([RIGHT, WRONG], True, True),
         # Only the format differs.
         ([(1.0, 1.0), (1.0, 0.0)], False, True),
-        # A right answer without format pays what a wrong one with it does.
-        ([(1.0, 0.0), (0.0, 1.0)], True, False),
+        # A right answer without format pays what a wrong one with it does, and no advantage is left.
+        ([(1.0, 0.0), (0.0, 1.0)], False, False),
     ],
 )
 def test_what_the_filter_names_has_to_differ(pay: list[Pay], correctness: bool, total: bool) -> None:
-    group = group_of(pay, correctness={"weight": 0.5}, format={"weight": 0.5})
-    assert passes_filter(group, "correctness") == correctness
-    assert passes_filter(group, "total") == total
-    assert passes_filter(group, "none")
+    weights = {"correctness": {"weight": 0.5}, "format": {"weight": 0.5}}
+    assert passes(pay, "correctness", **weights) == correctness
+    assert passes(pay, "total", **weights) == total
+    assert passes(pay, "none", **weights)
 
 
 def test_signal_is_an_exact_difference_and_not_a_small_spread() -> None:
-    assert passes_filter(group_of([(1.0, 1.0), (1.0, 1.0 - 1e-15)], format={"weight": 1e-6}), "total") is False
-    assert passes_filter(group_of([(1.0, 1.0), (1.0, 0.0)], format={"weight": 1e-12}), "total") is True
+    assert passes([(1.0, 1.0), (1.0, 1.0 - 1e-15)], "total", format={"weight": 1e-6}) is False
+    assert passes([(1.0, 1.0), (1.0, 0.0)], "total", format={"weight": 1e-12}) is True
+
+
+ONLY_FORMAT_DIFFERS: list[Pay] = [(0.0, 1.0), (0.0, 0.0), (0.0, 1.0), (0.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "admitted"),
+    [
+        ({"format": {"weight": 0.2}}, True),
+        ({"format": {"weight": 0.0}}, False),
+        ({"format": {"weight": 0.2, "requires": "correctness"}}, False),
+        ({"format": {"weight": 0.2}, "gate": "correctness"}, False),
+    ],
+)
+@pytest.mark.parametrize("estimator", ["group", "gdpo"])
+def test_a_reward_that_is_not_granted_is_no_signal(rewards: dict[str, Any], admitted: bool, estimator: str) -> None:
+    assert passes(ONLY_FORMAT_DIFFERS, "any_component", estimator, **rewards) is admitted
+    all_right: list[Pay] = [(1.0, earned[1]) for earned in ONLY_FORMAT_DIFFERS if earned]
+    assert passes(all_right, "any_component", estimator, **rewards) is (rewards["format"]["weight"] > 0)
+
+
+@pytest.mark.parametrize("right", range(9))
+def test_a_group_that_fills_no_draw_of_wrong_answers_is_no_signal_to_pass_at_k(right: int) -> None:
+    estimator = {"type": "pass_at_k", "k": 4}
+    pay = [RIGHT] * right + [WRONG] * (8 - right)
+    assert passes(pay, "correctness", estimator) is (1 <= right <= 4)
+    assert passes(pay, "none", estimator)
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4, 5])
+@pytest.mark.parametrize("estimator", [technique.type for technique in techniques(EstimatorOption)])
+def test_an_estimator_whose_advantages_are_always_0_is_refused(estimator: str, samples: int) -> None:
+    """Over every way in which the answers of a group can be right and wrong."""
+    config = TrainConfig.model_validate(
+        {"batch": {"samples_per_prompt": samples}, "advantage": {"estimator": estimator}}
+    )
+    errors = [f for f in contradictions(config) if f.level == "error" and f.keys[0].startswith("advantage.estimator")]
+    groups = [group_of(pay, config) for pay in itertools.product([RIGHT, WRONG], repeat=samples)]
+    if not errors:
+        advantages = [advantages_of([group], config, Ranks()) for group in groups]
+        assert any((advantages_PG != 0).any() for advantages_PG in advantages)
+    assert (estimator == "pass_at_k" and samples <= 4) == bool(errors)
+
+
+@pytest.mark.parametrize("estimator", ["group", "gdpo", "max_rl", {"type": "pass_at_k", "k": 2}])
+@pytest.mark.parametrize("what", ["correctness", "total", "any_component"])
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 1.0])] * 2), min_size=4, max_size=4))
+@settings(deadline=None, max_examples=30)
+def test_a_group_that_is_admitted_has_an_advantage(what: str, estimator: Any, pay: list[tuple[float, float]]) -> None:
+    rewards = {} if isinstance(estimator, dict) else {"format": {"weight": 1.0}}
+    if passes(pay, what, estimator, **rewards):
+        assert len(set(pay)) > 1
 
 
 @pytest.mark.parametrize("what", ["none", "correctness", "total"])
 def test_a_group_that_could_not_be_judged_is_never_trained_on(what: str) -> None:
-    assert not passes_filter(group_of([RIGHT, FAILED, WRONG]), what)
+    assert not passes([RIGHT, FAILED, WRONG], what)
 
 
 def test_failed_groups_are_refilled_and_left_out_of_the_statistics() -> None:
@@ -404,4 +477,4 @@ def test_a_reference_answer_that_cannot_be_judged_fails_the_group() -> None:
     problem = Problem("p", (Message("user", "3+4"),), " ")
     group = grader.grade(0, problem, Prompt(np.array([5]), "", False), [completion_of(policy, "7")], policy.stop_ids)
     assert group.failed
-    assert not passes_filter(group, "none")
+    assert not passes_filter(group, TrainConfig())

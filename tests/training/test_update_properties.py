@@ -191,9 +191,9 @@ def test_the_unit_of_the_rewards_does_not_matter_where_they_are_scaled(rows: lis
 def test_a_filtered_group_leaves_no_trace() -> None:
     """Equal rewards whose mean is not exact in binary: no rounding may pass for a signal."""
     taught, silent = graded([0, 1, 1, 0, 0, 0, 0, 1]), graded([0.1 + 0.2] * 8, seed=1)
-    for what in ("correctness", "total", "any_component"):
-        assert [passes_filter(group, what) for group in (taught, silent)] == [True, False]
-    assert passes_filter(silent, "none")
+    for what in ("correctness", "total", "any_component", "none"):
+        config = TrainConfig.model_validate({"active_sampling": {"filter": what}})
+        assert [passes_filter(group, config) for group in (taught, silent)] == [True, what == "none"]
     for scale in ("none", "group_std", "batch_std"):
         estimator = {"type": "group", "scale": scale}
         sections = {"batch": {"samples_per_prompt": 8}, "advantage": {"estimator": estimator}}

@@ -39,8 +39,10 @@ class ActiveSamplingOptions(Section):
     """Which groups are trained on. A group whose rewards are all equal has no signal."""
 
     filter: Literal["none", "correctness", "total", "any_component"] = "correctness"
-    """What has to differ within a group for it to be trained on: its correctness, its total reward, any one reward, or
-    nothing. With `none`, groups without signal stay in the denominators, and a KL or entropy term acts on them."""
+    """What has to differ within a group for it to be trained on: its correctness, its total reward, any one reward
+    that has a weight, where its condition and the gate grant it, or nothing. But for `none` the estimator also has to
+    give some answer an advantage. With `none`, groups without signal stay in the denominators, and a KL or entropy term
+    acts on them."""
 
     refill: bool = True
     """Sample further problems until the step has its groups."""
@@ -56,7 +58,7 @@ class ActiveSamplingOptions(Section):
             number=1,
             name="zero-signal filter",
             source="DAPO 2503.14476 eq. 11",
-            what="groups whose rewards are all equal are not trained on",
+            what="groups whose rewards are all equal, or whose advantages are all 0, are not trained on",
             equation="keep a group iff max R ≠ min R",
             values="0 < right answers < G",
             keys=("active_sampling.filter",),

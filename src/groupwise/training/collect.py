@@ -13,6 +13,7 @@ from groupwise.model.prompt import PromptRenderer
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
+from groupwise.training.advantages import group_rewards
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
 # missing groups: the first rounds may have been unlucky.
@@ -87,7 +88,7 @@ def collect(sampler: Sampler, step: int, position: int, retired: frozenset[str],
         start = time.monotonic()
         own |= {pending.position: sampler.grader.result(pending) for pending in submitted}
         waited += time.monotonic() - start
-        passes = ranks.sum([float(p in own and passes_filter(own[p], options.filter)) for p in round_positions])
+        passes = ranks.sum([float(p in own and passes_filter(own[p], sampler.config)) for p in round_positions])
         admitted += [p for p, passed in zip(round_positions, passes, strict=True) if passed]
         asked += count
         missing = wanted - len(admitted)
@@ -126,18 +127,19 @@ def retired_problems(collected: Collected, pass_rate: float) -> list[str]:
     return [group.problem.id for group in judged if group.kept_right.mean() >= pass_rate]
 
 
-def passes_filter(group: GradedGroup, what: str) -> bool:
-    """Whether a group is trained on: what the filter names has to differ within it, exactly."""
-    if group.failed:
-        return False
-    if what == "none":
-        return True
-    rewards_GK, totals_G = group.kept_rewards, group.kept_totals
+def passes_filter(group: GradedGroup, config: TrainConfig) -> bool:
+    """Whether a group is trained on: what the filter names has to differ within it, exactly, and the estimator has to
+    make an advantage of it that is not 0."""
+    what = config.active_sampling.filter
+    if group.failed or what == "none":
+        return not group.failed
+    part = group_rewards([group], config)
     match what:
         case "any_component":
-            values = rewards_GK
+            values_GX = part.components_PGK[0][:, part.weights_PK[0] != 0].numpy()
         case "total":
-            values = totals_G[:, None]
+            values_GX = group.kept_totals[:, None]
         case _:
-            values = rewards_GK[:, [group.names_K.index(CORRECTNESS)]]
-    return bool((values.max(axis=0) != values.min(axis=0)).any())
+            values_GX = group.kept_rewards[:, [group.names_K.index(CORRECTNESS)]]
+    differs = bool((values_GX.max(axis=0) != values_GX.min(axis=0)).any())
+    return differs and bool(config.advantage.estimator.signal(part)[0])

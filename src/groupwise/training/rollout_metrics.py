@@ -17,9 +17,9 @@ from groupwise.training.collect import Collected, passes_filter
 Ragged = Sequence[NDArray[np.float64]]
 
 
-def accept_rate(groups: Sequence[GradedGroup], what: str) -> Metric:
+def accept_rate(groups: Sequence[GradedGroup], config: TrainConfig) -> Metric:
     """Fraction of the sampled groups that pass the filter, also of those that the step had no more room for."""
-    passed = sum(passes_filter(group, what) for group in groups)
+    passed = sum(passes_filter(group, config) for group in groups)
     return Metric(passed / max(len(groups), 1), "mean", len(groups))
 
 
@@ -32,7 +32,7 @@ def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence
         "groups/admitted": Metric(len(collected.admitted), "sum"),
         "groups/failed": Metric(len(collected.sampled) - len(groups), "sum"),
         "groups/wanted": Metric(config.batch.prompts_per_step, "max"),
-        "groups/accept_rate": accept_rate(collected.sampled, config.active_sampling.filter),
+        "groups/accept_rate": accept_rate(collected.sampled, config),
         "tokens/sampled": Metric(float(sum(len(c.ids) for g in collected.sampled for c in g.completions)), "sum"),
         **grading_metrics(collected.sampled),
         **reward_metrics(groups, config),
@@ -43,7 +43,7 @@ def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence
         own = {
             "groups/sampled": Metric(len(sampled), "sum"),
             "groups/admitted": Metric(admitted, "sum"),
-            "groups/accept_rate": accept_rate(sampled, config.active_sampling.filter),
+            "groups/accept_rate": accept_rate(sampled, config),
             **reward_metrics([group for group in sampled if not group.failed], config),
         }
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in own.items()}

@@ -98,6 +98,10 @@ class AdvantageEstimator(Technique):
     def formula(self) -> str:
         """A as text, in R."""
 
+    def signal(self, part: GroupRewards) -> Tensor:
+        """Which of these groups get an advantage that is not 0: bool over P. The others are no signal to train on."""
+        return has_signal(part.totals_PG)
+
     def least_graded(self, samples: int) -> int:
         """How many of the `samples` of a group have to be graded for them to be compared."""
         return min(2, samples)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from groupwise.findings import Finding
 from groupwise.lazy import torch
-from groupwise.objective.advantages.estimator import AdvantageEstimator, Ddof, GroupRewards, StepMoments, whiten
+from groupwise.objective.advantages.estimator import (
+    AdvantageEstimator,
+    Ddof,
+    GroupRewards,
+    StepMoments,
+    has_signal,
+    whiten,
+)
 from groupwise.objective.advantages.group import KEY, Group, single_sample
 from groupwise.options import PositiveFloat
 from groupwise.technique import Card, number
@@ -54,6 +61,9 @@ class Gdpo(AdvantageEstimator):
             return values
         ddof, epsilon = self.std_ddof, self.std_epsilon
         return [whiten(summed_PG, moments, std_ddof=ddof, std_epsilon=epsilon) for summed_PG in values]
+
+    def signal(self, part: GroupRewards) -> Tensor:
+        return has_signal(self.normalised(part.components_PGK, part.weights_PK))
 
     def normalised(self, rewards_PGK: Tensor, weights_PK: Tensor) -> Tensor:
         """First half: each reward normalised within its group, then weighted and summed. P, G float64.

@@ -143,6 +143,9 @@ class Group(AdvantageEstimator):
             centred_PG = centred_PG / (moments.std(self.std_ddof) + self.std_epsilon)
         return centred_PG.masked_fill(~has_signal(rewards_PG).unsqueeze(1), 0.0)
 
+    def signal(self, part: GroupRewards) -> Tensor:
+        return (part.totals_PG != 0).any(1) if self.baseline == "none" else has_signal(part.totals_PG)
+
     def formula(self) -> str:
         baseline = {"group_mean": "mean(R)", "leave_one_out": "mean of the others", "none": ""}[self.baseline]
         centred, epsilon = f"R - {baseline}" if baseline else "R", number(self.std_epsilon)

@@ -26,7 +26,7 @@ class PassAtK(AdvantageEstimator):
     type: Literal["pass_at_k"] = "pass_at_k"
 
     k: PositiveInt = 4
-    """Answers of which one has to be right, from 1 to G."""
+    """Answers of which one has to be right, from 1 to G-1."""
 
     cards: ClassVar[tuple[Card, ...]] = (
         Card(
@@ -39,12 +39,16 @@ class PassAtK(AdvantageEstimator):
             is_on=lambda c: isinstance(c.advantage.estimator, PassAtK),
             cost="none",
             test="objective/test_advantage.py::test_pass_at_k_golden",
-            differs="verl has another estimator of pass@k (2503.19595). Only correctness is rewarded.",
+            differs="verl has another estimator of pass@k (2503.19595). Only correctness is rewarded. A group with "
+            "fewer than k wrong answers has advantages of 0 and is no signal to active sampling.",
         ),
     )
 
     def advantages(self, parts: Sequence[GroupRewards], over_ranks: StepMoments) -> list[Tensor]:  # noqa: ARG002
         return [self.of(part.right_PG) for part in parts]
+
+    def signal(self, part: GroupRewards) -> Tensor:
+        return (self.of(part.right_PG) != 0).any(1)
 
     def of(self, correct_PG: Tensor) -> Tensor:
         """Advantages over P, G, float64.
@@ -80,18 +84,18 @@ class PassAtK(AdvantageEstimator):
         return (1 - mean) / sigma, (1 - mean - failure_with_it) / sigma
 
     def least_graded(self, samples: int) -> int:  # noqa: ARG002 - it needs k of them
-        """k."""
-        return self.k
+        """k + 1: any k answers out of k are the group itself, which leaves nothing to compare."""
+        return self.k + 1
 
     def formula(self) -> str:
         return f"pass@{self.k}: (1 - R̄)/σ if right, (1 - R̄ - C(N₋-1, k-1)/C(N-1, k-1))/σ if wrong"
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """More answers than there are."""
+        """Advantages that are always 0."""
         samples = config.batch.samples_per_prompt
-        if self.k > samples > 1:
+        if self.k >= samples > 1:
             text = (
-                f"{KEY}.k={self.k} is more than batch.samples_per_prompt={samples}: pass@k of a group needs at least k "
-                f"samples; take at most {samples}"
+                f"{KEY}.k={self.k} is not less than batch.samples_per_prompt={samples}: k answers drawn from a group "
+                f"are then all of it, every advantage is 0 and nothing is learned; take at most {samples - 1}"
             )
             yield error((f"{KEY}.k", "batch.samples_per_prompt"), text)
