@@ -348,6 +348,16 @@ WARNINGS = [
         "objective.surrogate.clip_low",
         ["never binds", "ratio is positive"],
     ),
+    (
+        build(objective={"surrogate": {"clip_low": 0.5, "clip_high": 0.1}}),
+        "objective.surrogate.clip_low",
+        ["clip_low=0.5 is above objective.surrogate.clip_high=0.1", "clip-higher", "0.2 and 0.28"],
+    ),
+    (
+        build(objective={"surrogate": "gmpo"}),
+        "objective.reduction",
+        ["surrogate=gmpo with objective.reduction=token_mean", "by its length", "reduction=sequence_mean_token_mean"],
+    ),
     (build(optimizer={"warmup_steps": 200}), "optimizer.warmup_steps", ["run.steps=200"]),
     (build(active_sampling={"filter": "none"}), "active_sampling.refill", ["nothing is refilled", "refill=false"]),
     (
@@ -547,7 +557,13 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         build(advantage={"clip": 2.0, "estimator": {"scale": "group_std"}}),
         build(objective=REINFORCE),
         build(objective={"surrogate": {"type": "cispo", "cap": 2.0, "floor": 0.5}}, batch={"epochs_per_step": 4}),
-        build(objective={"surrogate": {"type": "gmpo", "log_clip_low": 1.5, "log_clip_high": 0.4}}),
+        build(
+            objective={
+                "surrogate": {"type": "gmpo", "log_clip_low": 1.5, "log_clip_high": 0.4},
+                "reduction": "sequence_mean_token_mean",
+            }
+        ),
+        build(objective={"surrogate": {"clip_low": 0.3, "clip_high": 0.3}}),
         build(objective={"surrogate": {"type": "vespo", "k_positive": 1.0}, "ratio": "sequence_product"}),
         build(objective={"surrogate": "dppo", "ratio": "none"}, batch={"epochs_per_step": 4}),
         build(objective={"surrogate": {"dual_clip": 3.0}}),

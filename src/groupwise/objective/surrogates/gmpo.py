@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from groupwise.findings import Finding, warning
 from groupwise.lazy import torch
 from groupwise.objective.ratios.ratio import clamp_log_ratio
 from groupwise.objective.segments import segment_index, segment_mean
-from groupwise.objective.surrogates.surrogate import GOLDEN, Surrogate, SurrogateInputs, SurrogateOutputs
+from groupwise.objective.surrogates.surrogate import GOLDEN, KEY, Surrogate, SurrogateInputs, SurrogateOutputs
 from groupwise.options import NonNegativeFloat
 from groupwise.technique import Card, number
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
 
 
 class Gmpo(Surrogate):
@@ -36,10 +41,17 @@ class Gmpo(Surrogate):
             what="the geometric mean over an answer of token ratios that are bounded first",
             equation="exp((1/L) Σ_t bounded log r_t)·A",
             values="±0.4 in log r",
-            keys=("objective.surrogate.log_clip_low", "objective.surrogate.log_clip_high"),
+            keys=(
+                "objective.surrogate.log_clip_low",
+                "objective.surrogate.log_clip_high",
+                "objective.ratio",
+                "objective.reduction",
+            ),
             is_on=lambda c: isinstance(c.objective.surrogate, Gmpo),
             cost="none",
             test=GOLDEN + "[gmpo_0.4.seq_mean_token_mean]",
+            differs="The paper's is the mean over answers, which is `reduction=sequence_mean_token_mean`; verl's "
+            "`geo_mean` always takes that one.",
         ),
     )
 
@@ -60,3 +72,14 @@ class Gmpo(Surrogate):
         low, high = number(self.log_clip_low), number(self.log_clip_high)
         bounds = f"log r at most {high} where A > 0, at least -{low} where A < 0"
         return [("s", f"exp((1/L) Σ_t log r) of the answer, each {bounds}")]
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """A reduction that is not the mean over answers."""
+        yield from super().findings(config)
+        reduction = config.objective.reduction.type
+        if reduction != "sequence_mean_token_mean":
+            text = (
+                f"{KEY}=gmpo with objective.reduction={reduction}: the paper's GMPO weights every answer alike, this "
+                "one by its length; set objective.reduction=sequence_mean_token_mean"
+            )
+            yield warning(("objective.reduction", KEY), text)

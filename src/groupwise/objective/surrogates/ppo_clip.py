@@ -1,7 +1,8 @@
-"""PPO's clip, with two bounds as in DAPO and an optional dual clip."""
+"""PPO's clip, with two bounds as in DAPO and an optional dual clip; the bounds are a base of other surrogates too."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -12,10 +13,77 @@ from groupwise.options import NonNegativeFloat
 from groupwise.technique import Card, number
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from groupwise.config import TrainConfig
 
 
-class PpoClip(Surrogate):
+class ClipBounds(Surrogate):
+    """Base of those that stop where the ratio leaves 1-clip_low to 1+clip_high, with one bound for each sign of A."""
+
+    clip_low: NonNegativeFloat = 0.2
+    """The ratio is clipped below at 1 - clip_low, where A < 0."""
+
+    clip_high: NonNegativeFloat = 0.28
+    """The ratio is clipped above at 1 + clip_high, where A > 0."""
+
+    def outside(self, inputs: SurrogateInputs) -> tuple[Tensor, Tensor]:
+        """Where the lower and where the upper bound acts, both bool over N."""
+        ratio_N, advantages_N = inputs.ratio_N, inputs.advantages_N
+        low_N = (advantages_N < 0) & (ratio_N < 1 - self.clip_low)
+        return low_N, (advantages_N > 0) & (ratio_N > 1 + self.clip_high)
+
+    def widest_bound(self) -> tuple[str, float]:
+        return f"{KEY}.clip_high", max(self.clip_low, self.clip_high)
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """Bounds that cannot act, or that let bad tokens move further than good ones."""
+        yield from super().findings(config)
+        low, high = f"{KEY}.clip_low={self.clip_low}", f"{KEY}.clip_high={self.clip_high}"
+        if self.clip_low >= 1:
+            text = f"{low} never binds: the ratio is positive, and 1 - clip_low is not; a usual value is 0.2"
+            yield warning((f"{KEY}.clip_low",), text)
+        elif self.clip_low > self.clip_high and config.objective.ratio.type != "none":
+            text = (
+                f"{low} is above {high}: bad tokens may fall further than good ones may rise, the reverse of DAPO's "
+                "clip-higher, and entropy falls faster; DAPO has 0.2 and 0.28; set clip_high to clip_low or above"
+            )
+            yield warning((f"{KEY}.clip_low", f"{KEY}.clip_high"), text)
+
+
+class DualClipBounds(ClipBounds):
+    """Base of those that are PPO's clip, where `dual_clip` c may stop a bad token that has become likelier, r > c."""
+
+    dual_clip: NonNegativeFloat = 0.0
+    """Absolute upper bound of the ratio where A < 0; 0 for none. A usual value is 3."""
+
+    def beyond_dual(self, inputs: SurrogateInputs) -> Tensor:
+        """Where the dual clip acts, bool over N."""
+        return (inputs.advantages_N < 0) & (inputs.ratio_N > (self.dual_clip or math.inf))
+
+    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
+        low_N, high_N = self.outside(inputs)
+        dual_N, ratio_N = self.beyond_dual(inputs), inputs.ratio_N
+        bound_N = torch.where(low_N, 1 - self.clip_low, torch.full_like(ratio_N, 1 + self.clip_high))
+        return bounded(inputs, low_N, high_N | dual_N, torch.where(dual_N, self.dual_clip, bound_N))
+
+    def clipped(self, factor: str = "A") -> str:
+        """The clip as text, with what the ratio is multiplied by."""
+        text = f"min(r·{factor}, clip(r, {number(1 - self.clip_low)}, {number(1 + self.clip_high)})·{factor})"
+        return f"max({text}, {number(self.dual_clip)}·{factor} where A < 0)" if self.dual_clip > 0 else text
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """A dual clip that acts on the policy that sampled."""
+        yield from super().findings(config)
+        if 0 < self.dual_clip <= 1:
+            text = (
+                f"{KEY}.dual_clip={self.dual_clip} is not above 1: it is an absolute bound of the ratio for negative "
+                "advantages, and would clip the policy that sampled; a usual value is 3, and 0 is for none"
+            )
+            yield error((f"{KEY}.dual_clip",), text)
+
+
+class PpoClip(DualClipBounds):
     """-min(r·A, clip(r, 1-clip_low, 1+clip_high)·A), for both signs of A.
 
     PPO 1707.06347 eq. 7, with two bounds as in DAPO 2503.14476. The minimum leaves one bound to each sign: A>0 stops
@@ -24,15 +92,6 @@ class PpoClip(Surrogate):
     """
 
     type: Literal["ppo_clip"] = "ppo_clip"
-
-    clip_low: NonNegativeFloat = 0.2
-    """The ratio is clipped below at 1 - clip_low, where A < 0."""
-
-    clip_high: NonNegativeFloat = 0.28
-    """The ratio is clipped above at 1 + clip_high, where A > 0."""
-
-    dual_clip: NonNegativeFloat = 0.0
-    """Absolute upper bound of the ratio where A < 0; 0 for none. A usual value is 3."""
 
     cards: ClassVar[tuple[Card, ...]] = (
         Card(
@@ -44,7 +103,7 @@ class PpoClip(Surrogate):
             values="0.2 / 0.28; OLMo 3: 0.2 / 0.272",
             keys=("objective.surrogate.clip_low", "objective.surrogate.clip_high"),
             is_on=lambda c: (
-                isinstance(s := c.objective.surrogate, PpoClip)
+                isinstance(s := c.objective.surrogate, ClipBounds)
                 and c.objective.ratio.type != "none"
                 and s.clip_high > s.clip_low
             ),
@@ -60,45 +119,12 @@ class PpoClip(Surrogate):
             equation="max(min(r·A, clip(r)·A), c·A) where A < 0",
             values="c 3",
             keys=("objective.surrogate.dual_clip",),
-            is_on=lambda c: isinstance(s := c.objective.surrogate, PpoClip) and s.dual_clip > 1,
+            is_on=lambda c: isinstance(s := c.objective.surrogate, DualClipBounds) and s.dual_clip > 1,
             cost="none",
             test="objective/test_surrogate.py::test_dual_clip_bounds_a_bad_token_from_above",
             differs="verl applies it by default, at 3; TRL's `delta` clamps the ratio itself.",
         ),
     )
 
-    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
-        ratio_N, advantages_N = inputs.ratio_N, inputs.advantages_N
-        low_N = (advantages_N < 0) & (ratio_N < 1 - self.clip_low)
-        high_N = (advantages_N > 0) & (ratio_N > 1 + self.clip_high)
-        bound_N = torch.where(low_N, 1 - self.clip_low, torch.full_like(ratio_N, 1 + self.clip_high))
-        if self.dual_clip:
-            dual_N = (advantages_N < 0) & (ratio_N > self.dual_clip)
-            high_N = high_N | dual_N
-            bound_N = torch.where(dual_N, self.dual_clip, bound_N)
-        return bounded(inputs, low_N, high_N, bound_N)
-
     def formula(self, ratio_is_one: bool) -> str:
-        if ratio_is_one:
-            return "A·log π"
-        clipped = f"min(r·A, clip(r, {number(1 - self.clip_low)}, {number(1 + self.clip_high)})·A)"
-        return f"max({clipped}, {number(self.dual_clip)}·A where A < 0)" if self.dual_clip > 0 else clipped
-
-    def widest_bound(self) -> tuple[str, float]:
-        return f"{KEY}.clip_high", max(self.clip_low, self.clip_high)
-
-    def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """Bounds that cannot act, or that act on the policy that sampled."""
-        yield from super().findings(config)
-        if self.clip_low >= 1:
-            text = (
-                f"{KEY}.clip_low={self.clip_low} never binds: the ratio is positive, and 1 - clip_low is not; a usual "
-                "value is 0.2"
-            )
-            yield warning((f"{KEY}.clip_low",), text)
-        if 0 < self.dual_clip <= 1:
-            text = (
-                f"{KEY}.dual_clip={self.dual_clip} is not above 1: it is an absolute bound of the ratio for negative "
-                "advantages, and would clip the policy that sampled; a usual value is 3, and 0 is for none"
-            )
-            yield error((f"{KEY}.dual_clip",), text)
+        return "A·log π" if ratio_is_one else self.clipped()
