@@ -97,6 +97,7 @@ VARIANTS: dict[str, list[str]] = {
     "sequence mean of token means": ["objective.reduction=sequence_mean_token_mean"],
     "sequence mean of sums": ["objective.reduction=sequence_mean_token_sum", "optimizer.max_grad_norm=25.0"],
     "4 epochs, sequence-product ratio": [*EPOCHS, "objective.ratio=sequence_product"],
+    "4 epochs, FIPO": [*EPOCHS, "objective.surrogate=fipo"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
 }
@@ -149,6 +150,7 @@ CLAIMS = [
     Claim(
         "DeepSeek-V3.2's own recipe is better than the printed one", "recipe deepseek_v32", "recipe seed_deepseek_v32"
     ),
+    Claim("Weights by the future KL (FIPO) are better than PPO's clip alone", "4 epochs, FIPO", "4 epochs"),
     Claim("Token ratios are better than sequence products", "4 epochs", "4 epochs, sequence-product ratio"),
 ]
 

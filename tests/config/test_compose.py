@@ -201,9 +201,9 @@ def test_techniques_on_a_command_line_and_in_files(write: Write) -> None:
     assert compose_train_config([path, "objective.surrogate=cispo"]).objective.surrogate == Cispo()
     assert compose_train_config([path, "objective.surrogate.type=ppo_clip"]).objective.surrogate == PpoClip()
     assert compose_train_config([path, write(dump_config(config), "same.yaml")]) == config
-    assert error_of(path, "objective.surrogate={type: cispo, clip_low: 0.1}") == (
-        "objective.surrogate={type: cispo, clip_low: 0.1}: objective.surrogate.clip_low is not an option of cispo; "
-        "ppo_clip has it: 'objective.surrogate={type: ppo_clip, clip_low: ...}'"
+    assert error_of(path, "objective.surrogate={type: cispo, log_clip_low: 0.1}") == (
+        "objective.surrogate={type: cispo, log_clip_low: 0.1}: objective.surrogate.log_clip_low is not an option of "
+        "cispo; gmpo has it: 'objective.surrogate={type: gmpo, log_clip_low: ...}'"
     )
     wrong = write("objective:\n  surrogate:\n    type: cispo\n    cap: high\n", "wrong.yaml")
     assert (

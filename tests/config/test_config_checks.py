@@ -285,11 +285,11 @@ REFUSED = [
     ("advantage.estimator", "gdpo", "scale=group_std", ["group"]),
     ("advantage.estimator", "pass_at_k", "std_ddof=0", ["group", "gdpo"]),
     ("advantage.estimator", "group", "k=2", ["pass_at_k"]),
-    ("objective.surrogate", "cispo", "clip_low=0.1", ["ppo_clip"]),
-    ("objective.surrogate", "cispo", "clip_high=0.5", ["ppo_clip", "seed_clip"]),
-    ("objective.surrogate", "sapo", "clip_high=0.5", ["ppo_clip", "seed_clip"]),
-    ("objective.surrogate", "seed_clip", "clip_low=0.1", ["ppo_clip"]),
-    ("objective.surrogate", "cispo", "dual_clip=3.0", ["ppo_clip"]),
+    ("objective.surrogate", "cispo", "clip_low=0.1", ["ppo_clip", "fipo"]),
+    ("objective.surrogate", "cispo", "clip_high=0.5", ["ppo_clip", "fipo", "seed_clip"]),
+    ("objective.surrogate", "sapo", "clip_high=0.5", ["ppo_clip", "fipo", "seed_clip"]),
+    ("objective.surrogate", "seed_clip", "clip_low=0.1", ["ppo_clip", "fipo"]),
+    ("objective.surrogate", "cispo", "dual_clip=3.0", ["ppo_clip", "fipo"]),
     ("objective.surrogate", "ppo_clip", "cap=2.0", ["cispo"]),
     ("objective.surrogate", "ppo_clip", "floor=0.5", ["cispo"]),
     ("objective.surrogate", "ppo_clip", "temperature_positive=2.0", ["sapo"]),
@@ -331,8 +331,8 @@ def test_an_option_of_another_technique_is_refused(choice: str, chosen: str, sta
     [
         ("engine_correction={type: none, high: 5.0}", ["engine_correction.high is not", "type: tis, cap", "mis, high"]),
         ("engine_correction={type: tis, high: 5.0}", ["engine_correction.high is not", "type: tis, cap", "mis, high"]),
-        ("objective.surrogate={type: dppo, clip_low: 0.1}", ["clip_low is not an option of dppo", "ppo_clip has it"]),
-        ("objective.surrogate={type: gmpo, clip_low: 0.1}", ["clip_low is not an option of gmpo", "ppo_clip has it"]),
+        ("objective.surrogate={type: dppo, clip_low: 0.1}", ["clip_low is not an option of dppo", "ppo_clip"]),
+        ("objective.surrogate={type: gmpo, clip_low: 0.1}", ["clip_low is not an option of gmpo", "ppo_clip"]),
     ],
 )
 def test_options_that_have_another_name_elsewhere(argument: str, words: list[str]) -> None:

@@ -23,6 +23,7 @@ TECHNIQUES = {
     "dr_grpo": [4, 7],
     "gspo": [4, 5, 12, 14],
     "cispo": [1, 2, 3, 4, 12, 15],
+    "fipo": [1, 2, 3, 4, 5, 12],
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
     "olmo3": [1, 2, 3, 4, 5, 6, 7],
@@ -102,6 +103,21 @@ VALUES: dict[str, dict[str, object]] = {
         "objective.surrogate.floor": 0.0,
         "objective.reduction": "token_mean",
     },
+    "fipo": {
+        "objective.surrogate": {
+            "type": "fipo",
+            "clip_low": 0.2,
+            "clip_high": 0.28,
+            "dual_clip": 10.0,
+            "half_life_tokens": 32.0,
+            "influence_low": 1.0,
+            "influence_high": 1.2,
+            "safety_ratio": 10.0,
+            "safety": "set",
+        },
+        "batch.prompts_per_step": 8 * 64,
+        "batch.minibatches_per_step": 8,
+    },
     "gdpo": {"advantage.estimator.type": "gdpo", "active_sampling.filter": "any_component"},
     "opo": {
         "advantage.estimator": "opo",
@@ -149,6 +165,7 @@ VALUES: dict[str, dict[str, object]] = {
 AT_DEMO_SIZE = {
     "dapo": ["rewards.overlong.buffer_tokens=16"],
     "cispo": ["rewards.overlong.buffer_tokens=16"],
+    "fipo": ["rewards.overlong.buffer_tokens=16"],
 }
 
 

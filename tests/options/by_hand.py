@@ -15,8 +15,9 @@ from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
-from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.ppo_clip import DualClipBounds
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
@@ -125,12 +126,27 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
         moved_N = np.exp(streams.new_N) - np.exp(streams.old_N)
         gone_N = np.where(advantage_N > 0, moved_N > surrogate.tv_high, moved_N < -surrogate.tv_low)
         return np.where(gone_N, 0.0, plain_N)
-    assert isinstance(surrogate, PpoClip)
+    assert isinstance(surrogate, DualClipBounds)
     high = surrogate.dual_clip or np.inf
+    if isinstance(surrogate, Fipo):
+        plain_N = plain_N * influence(surrogate, streams, ratio_N, advantage_N)
     clipped_N = np.where(
         advantage_N > 0, ratio_N > 1 + surrogate.clip_high, (ratio_N < 1 - surrogate.clip_low) | (ratio_N > high)
     )
     return np.where(clipped_N, 0.0, plain_N)
+
+
+def influence(surrogate: Fipo, streams: Streams, ratio_N: Floats, advantage_N: Floats) -> Floats:
+    """FIPO's f: each token by a sum over those behind it."""
+    moved_N = np.where(ratio_N > (surrogate.dual_clip or np.inf), 0.0, streams.new_N - streams.old_N)
+    factors = []
+    for place, of in enumerate(streams.of_N):
+        behind = moved_N[place:][streams.of_N[place:] == of]
+        future = sum(moved * 0.5 ** (step / surrogate.half_life_tokens) for step, moved in enumerate(behind))
+        factors.append(min(max(np.exp(future), surrogate.influence_low), surrogate.influence_high))
+    f_N = np.array(factors)
+    safe_N = (advantage_N < 0) & (ratio_N > (surrogate.safety_ratio or np.inf))
+    return np.where(safe_N, 1.0 if surrogate.safety == "set" else np.minimum(f_N, 1.0), f_N)
 
 
 def engine_factor(config: TrainConfig, streams: Streams) -> Floats:

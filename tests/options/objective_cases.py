@@ -125,6 +125,7 @@ OBJECTIVE = {
         "gmpo",
         "seed_clip",
         "topr",
+        "fipo",
         base=STALE,
         beside={"vespo": ("objective.ratio=sequence_product",)},
     ),
@@ -146,6 +147,16 @@ OBJECTIVE = {
     "objective.surrogate.lambda_negative (vespo)": case("2.0", "3.0", base=VESPO),
     "objective.surrogate.floor (topr)": case("0.0", "0.95", base=STALE),
     "objective.surrogate.cap (topr)": case("1.0", "1.05", base=STALE),
+    "objective.surrogate.clip_low (fipo)": case("0.05", "0.2", base=STALE),
+    "objective.surrogate.clip_high (fipo)": case("0.05", "0.28", base=STALE),
+    "objective.surrogate.dual_clip (fipo)": case("10.0", "1.05", base=STALE),
+    "objective.surrogate.half_life_tokens (fipo)": case("2.0", "32.0", base=STALE),
+    "objective.surrogate.influence_low (fipo)": case("0.8", "1.0", base=STALE),
+    "objective.surrogate.influence_high (fipo)": case("1.05", "1.2", base=STALE),
+    "objective.surrogate.safety_ratio (fipo)": case("0.0", "1.05", base=STALE),
+    "objective.surrogate.safety (fipo)": case(
+        "set", "clamp", base=(*STALE, "objective.surrogate.safety_ratio=1.01", "objective.surrogate.influence_low=0.8")
+    ),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),

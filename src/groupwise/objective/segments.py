@@ -48,3 +48,15 @@ def segment_reverse_cumsum(values_N: Tensor, lengths_E: Tensor) -> Tensor:
     running_N = values_N.double().cumsum(0)
     until_end_E = torch.cat([running_N.new_zeros(1), running_N])[lengths_E.cumsum(0)]
     return (until_end_E[segment_N] - running_N).to(values_N.dtype) + values_N
+
+
+def segment_discounted_to_go(values_N: Tensor, lengths_E: Tensor, discount: float) -> Tensor:
+    """For each token t, Σ_{k≥t} discount^(k-t)·values_k over its segment: by doubling, in log2(longest) passes."""
+    segment_N, sums_N = segment_index(lengths_E, values_N.numel()), values_N
+    shift, longest = 1, int(lengths_E.max()) if lengths_E.numel() else 0
+    while shift < longest:
+        same_N = segment_N[shift:] == segment_N[:-shift]
+        further_N = (discount**shift * sums_N[shift:]).where(same_N, 0.0)
+        sums_N = sums_N + torch.cat([further_N, further_N.new_zeros(shift)])
+        shift *= 2
+    return sums_N

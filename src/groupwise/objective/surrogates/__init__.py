@@ -6,6 +6,7 @@ from pydantic import Field
 
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.reinforce import Reinforce
@@ -16,7 +17,7 @@ from groupwise.objective.surrogates.vespo import Vespo
 from groupwise.technique import by_name
 
 SurrogateOption = Annotated[
-    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | SeedClip,
+    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | SeedClip,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]
