@@ -151,6 +151,19 @@ def test_moments() -> None:
         Moments.of(torch.ones(1)).std(1)
 
 
+def test_moments_of_tokens_are_those_of_every_token_by_itself() -> None:
+    values, times = torch.tensor([[1.0, 2.0], [6.0, 9.0]]), torch.tensor([[2, 1], [3, 0]])
+    assert Moments.of(values, times) == Moments.of(torch.tensor([1.0, 1.0, 2.0, 6.0, 6.0, 6.0]))
+    assert Moments.of(values, times).most == 6
+
+
+@pytest.mark.parametrize(("values", "vary"), [([], False), ([0.1] * 7, False), ([0.1, 0.1 + 1e-16], True)])
+def test_whether_numbers_vary_is_exact(values: list[float], vary: bool) -> None:
+    numbers = torch.tensor(values, dtype=torch.float64)
+    assert Moments.of(numbers).vary == vary
+    assert (Moments.of(numbers) + Moments.of(torch.zeros(0))).vary == vary
+
+
 def test_clip_advantages() -> None:
     assert clip_advantages(torch.tensor([-7.0, 0.5, 6.0]), 5.0).tolist() == [-5.0, 0.5, 5.0]
 

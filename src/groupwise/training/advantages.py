@@ -1,6 +1,9 @@
 """From graded groups to advantages."""
 
+import functools
+import operator
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
 import torch
@@ -27,7 +30,7 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
     sizes = sorted({len(group.kept) for group in groups})
     parts = [[i for i, group in enumerate(groups) if len(group.kept) == size] for size in sizes]
     rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
-    values = options.estimator.advantages(rewards, lambda tensors: _over_ranks(tensors, ranks))
+    values = options.estimator.advantages(rewards, functools.partial(_over_ranks, ranks))
     for part, values_PG in zip(parts, values, strict=True):
         clipped_PG = clip_advantages(values_PG, options.clip) if options.clip > 0 else values_PG
         for i, values_G in zip(part, clipped_PG.numpy(), strict=True):
@@ -55,9 +58,12 @@ def trained_tokens(group: GradedGroup, config: TrainConfig) -> NDArray[np.int64]
     return lengths_G * group.trained(config.objective.mask_truncated)
 
 
-def _over_ranks(parts: Sequence[torch.Tensor], ranks: Ranks) -> Moments:
-    own = Moments.of(torch.cat([part.flatten() for part in parts]) if parts else torch.zeros(0, dtype=torch.float64))
-    return Moments(*ranks.sum([own.count, own.total, own.squares]))
+def _over_ranks(ranks: Ranks, parts: Sequence[torch.Tensor], times: Sequence[torch.Tensor] | None = None) -> Moments:
+    def flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([torch.zeros(0, dtype=torch.float64), *(tensor.flatten() for tensor in tensors)])
+
+    own = Moments.of(flat(parts), None if times is None else flat(times))
+    return functools.reduce(operator.add, (Moments(*numbers) for numbers in ranks.gather(astuple(own))))
 
 
 def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) -> dict[str, Metric]:

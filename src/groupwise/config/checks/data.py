@@ -97,7 +97,7 @@ def batch(config: TrainConfig) -> Iterator[Finding]:
     options, advantage = config.batch, config.advantage
     if options.samples_per_prompt == 1:
         estimator = advantage.estimator
-        if not (isinstance(estimator, Group) and estimator.baseline == "none"):
+        if estimator.needs_group:
             how = f"advantage.estimator={estimator.type}"
             if isinstance(estimator, Group):
                 how = f"advantage.estimator.baseline={estimator.baseline}"
@@ -149,8 +149,7 @@ def active_sampling(config: TrainConfig) -> Iterator[Finding]:
             "active_sampling.filter=any_component"
         )
         yield warning(("active_sampling.filter", "advantage.estimator"), text)
-    no_baseline = isinstance(advantage.estimator, Group) and advantage.estimator.baseline == "none"
-    if no_baseline and options.filter != "none" and config.batch.samples_per_prompt > 1:
+    if not advantage.estimator.needs_group and options.filter != "none" and config.batch.samples_per_prompt > 1:
         text = (
             f"active_sampling.filter={options.filter} with advantage.estimator.baseline=none: without a baseline a "
             "group of equal rewards does have a gradient, and the filter leaves it out; set "

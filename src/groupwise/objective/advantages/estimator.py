@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from groupwise.lazy import torch
 from groupwise.technique import Technique
 
 if TYPE_CHECKING:
@@ -18,31 +19,47 @@ Ddof = Literal[0, 1]
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, sum and sum of squares of a batch of numbers.
+    """Count, sum, sum of squares, smallest and largest of a batch of numbers.
 
-    Parts of a batch that lie on different ranks add up (`+`, or an all-reduce of the three numbers), so that every rank
-    normalises by the same mean and standard deviation.
+    Parts of a batch that lie on different ranks add up, so that every rank normalises by the same mean and standard
+    deviation.
     """
 
     count: float
     total: float
     squares: float
+    least: float
+    most: float
 
     @staticmethod
-    def of(values: Tensor) -> Moments:
-        """Moments of all elements of a tensor."""
+    def of(values: Tensor, times: Tensor | None = None) -> Moments:
+        """Moments of all elements of a tensor, each counted once or `times` times, such as once for each token."""
         values = values.double()
-        return Moments(float(values.numel()), float(values.sum()), float(values.square().sum()))
+        times = torch.ones_like(values) if times is None else times.double()
+        counted = values[times > 0]
+        least, most = (float(counted.min()), float(counted.max())) if len(counted) else (inf, -inf)
+        weighted = values * times
+        return Moments(float(times.sum()), float(weighted.sum()), float((weighted * values).sum()), least, most)
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
+        sums = self.count + other.count, self.total + other.total, self.squares + other.squares
+        return Moments(*sums, min(self.least, other.least), max(self.most, other.most))
+
+    @property
+    def vary(self) -> bool:
+        """Whether there are two different numbers, exactly."""
+        return self.least < self.most
 
     def mean(self) -> float:
         """Their mean."""
         return self.total / self.count
 
     def std(self, ddof: Ddof) -> float:
-        """Standard deviation; `ddof` 1 divides by count-1, 0 by count.
+        """Standard deviation, the root of `variance`."""
+        return sqrt(self.variance(ddof))
+
+    def variance(self, ddof: Ddof) -> float:
+        """Mean square of the distances from the mean; `ddof` 1 divides by count-1, 0 by count.
 
         Raises:
             ValueError: count is not larger than ddof.
@@ -50,7 +67,7 @@ class Moments:
         if self.count <= ddof:
             raise ValueError(f"a standard deviation with ddof {ddof} needs more than {ddof} values, got {self.count:g}")
         # Rounding may leave a negative number of the order 1e-16 · mean² where all values are equal.
-        return sqrt(max(self.squares - self.total * self.total / self.count, 0.0) / (self.count - ddof))
+        return max(self.squares - self.total * self.total / self.count, 0.0) / (self.count - ddof)
 
 
 @dataclass(frozen=True)
@@ -72,19 +89,16 @@ class GroupRewards:
     lengths_PG: Tensor
 
 
-# The moments of all elements of these tensors, over all ranks.
-StepMoments = Callable[[Sequence["Tensor"]], Moments]
+class StepMoments(Protocol):
+    """The moments of all elements of these tensors over all ranks, each counted once or as often as `times` says."""
+
+    def __call__(self, parts: Sequence[Tensor], times: Sequence[Tensor] | None = None) -> Moments: ...
 
 
 class AdvantageEstimator(Technique):
-    """Base of the estimators.
-
-    needs_group: it compares within a group, so that a group of one has the advantage 0. least_graded: how many graded
-    answers a group needs.
-    """
+    """Base of the estimators."""
 
     type: Any
-    needs_group: ClassVar[bool] = True
 
     @abstractmethod
     def advantages(self, parts: Sequence[GroupRewards], over_ranks: StepMoments) -> list[Tensor]:
@@ -93,6 +107,11 @@ class AdvantageEstimator(Technique):
         Raises:
             ValueError: for groups or rewards that the estimator is not defined for.
         """
+
+    @property
+    def needs_group(self) -> bool:
+        """Whether it compares within a group, so that a group of one, or of equal rewards, has the advantage 0."""
+        return True
 
     @abstractmethod
     def formula(self) -> str:

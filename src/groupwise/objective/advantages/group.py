@@ -106,6 +106,10 @@ class Group(AdvantageEstimator):
         moments = over_ranks(totals) if self.scale == "batch_std" else None
         return [self.of(totals_PG, moments) for totals_PG in totals]
 
+    @property
+    def needs_group(self) -> bool:
+        return self.baseline != "none"
+
     def of(self, rewards_PG: Tensor, batch_moments: Moments | None = None) -> Tensor:
         """Advantages over P, G as float64.
 
