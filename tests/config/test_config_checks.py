@@ -385,6 +385,16 @@ WARNINGS = [
     ),
     (build(sampling={"top_k": 2000, "replay_mask": True}), "sampling.top_k", ["at most 1024 tokens are recorded"]),
     (
+        build(advantage={"estimator": "reinforce_plus_plus"}, active_sampling={"filter": "none", "refill": False}),
+        "advantage.estimator.unit",
+        ["a group of equal rewards", "unit=answer", "filter=total"],
+    ),
+    (
+        build(advantage={"estimator": {"type": "reinforce_plus_plus", "baseline": "none"}}),
+        "active_sampling.filter",
+        ["does have a gradient", "filter=none"],
+    ),
+    (
         build(advantage={"estimator": "opo"}, batch={"epochs_per_step": 2}),
         "advantage.estimator",
         ["opo with 2 optimizer steps", "batch.epochs_per_step=1"],

@@ -8,6 +8,7 @@ import numpy as np
 from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.advantages.pass_at_k import PassAtK
+from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from tests.options.case import Case
 from tests.options.observed import component, totals, what_was_sampled
 from tests.options.runs import Floats, Trace
@@ -75,6 +76,22 @@ def opo_expected(trace: Trace) -> Floats:
     return np.array(rows)
 
 
+def reinforce_plus_plus_expected(trace: Trace) -> Floats:
+    options, total_PG = trace.config.advantage.estimator, totals(trace)
+    assert isinstance(options, ReinforcePlusPlus)
+    centred_PG = total_PG - (total_PG.mean(axis=1, keepdims=True) if options.baseline == "group_mean" else 0)
+    counted = centred_PG.ravel()
+    if options.unit == "token":
+        counted = counted.repeat([len(ids) for ids in trace.sampled_ids()])
+    variance, epsilon = counted.var(ddof=options.std_ddof), options.epsilon
+    deviation = {
+        "floor": np.sqrt(np.maximum(variance, epsilon)),
+        "variance": np.sqrt(variance + epsilon),
+        "std": np.sqrt(variance) + epsilon,
+    }[options.epsilon_in]
+    return np.asarray((centred_PG - counted.mean()) / deviation)
+
+
 def expected(trace: Trace) -> Floats:
     options, total_PG = trace.config.advantage, totals(trace)
     mean_P1 = total_PG.mean(axis=1, keepdims=True)
@@ -84,6 +101,7 @@ def expected(trace: Trace) -> Floats:
         "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
         "opo": lambda: opo_expected(trace),
         "pass_at_k": lambda: pass_at_k_expected(trace),
+        "reinforce_plus_plus": lambda: reinforce_plus_plus_expected(trace),
     }[options.estimator.type]()
     return np.asarray(np.clip(made, -options.clip, options.clip) if options.clip else made)
 
@@ -102,6 +120,7 @@ CASES = {
         "gdpo",
         "max_rl",
         "opo",
+        "reinforce_plus_plus",
         "{type: pass_at_k, k: 2}",
         beside={"{type: pass_at_k, k: 2}": ("rewards.format.weight=0.0",)},
     ),
@@ -113,4 +132,11 @@ CASES = {
     "advantage.estimator.std_epsilon (group)": case("1e-4", "0.3", base=SCALED),
     "advantage.estimator.std_ddof (gdpo)": case("0", "1"),
     "advantage.estimator.std_epsilon (gdpo)": case("1e-4", "0.3"),
+    "advantage.estimator.baseline (reinforce_plus_plus)": case("group_mean", "none"),
+    "advantage.estimator.unit (reinforce_plus_plus)": case("token", "answer"),
+    "advantage.estimator.std_ddof (reinforce_plus_plus)": case("0", "1"),
+    "advantage.estimator.epsilon (reinforce_plus_plus)": case("1e-8", "0.9"),
+    "advantage.estimator.epsilon_in (reinforce_plus_plus)": case(
+        "floor", "variance", "std", base=("advantage.estimator.epsilon=0.9",)
+    ),
 }
