@@ -100,6 +100,7 @@ VARIANTS: dict[str, list[str]] = {
     "4 epochs, FIPO": [*EPOCHS, "objective.surrogate=fipo"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
+    "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
 }
 
 
@@ -137,6 +138,8 @@ CLAIMS = [
     ),
     Claim("Not dividing by the group's deviation is better", "base", "group std"),
     Claim("A length-weighted baseline is better than the group's mean", "length-weighted baseline", "base"),
+    Claim("Whitening over the step is better than the group's mean alone", "whitened over the step", "base"),
+    Claim("Whitening over the step is better than in the group", "whitened over the step", "group std"),
     Claim("Active sampling is better at equal steps", "base", "no refill"),
     Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "gain_per_100k_tokens"),
     Claim("Filtering groups without signal is better than keeping them", "no refill", "no filter"),

@@ -26,6 +26,7 @@ TECHNIQUES = {
     "fipo": [1, 2, 3, 4, 5, 12],
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
+    "reinforce_plus_plus": [3],
     "olmo3": [1, 2, 3, 4, 5, 6, 7],
     "deepseek_v32": [7, 8, 9, 10, 11],
     # As printed they name 1 to 7 and 8 to 12; what is printed for 5 and 6 is something else.
@@ -37,6 +38,8 @@ TECHNIQUES = {
 WARNINGS = {
     "grpo": ["kl.estimator"],
     "r1": ["rewards.format.weight", "objective.surrogate.clip_low", "kl.estimator"],
+    # Its mean over tokens gives a group of equal rewards an advantage.
+    "reinforce_plus_plus": ["advantage.estimator.unit"],
     # Engine and trainer agree until model.compute_dtype=bfloat16.
     "olmo3": ["engine_correction"],
     # Generated sums are all of one domain.
@@ -125,6 +128,14 @@ VALUES: dict[str, dict[str, object]] = {
         "batch.epochs_per_step": 1,
         "objective.ratio": "none",
         "kl.coefficient": 0.0,
+    },
+    "reinforce_plus_plus": {
+        "advantage.estimator.baseline": "group_mean",
+        "advantage.estimator.unit": "token",
+        "advantage.estimator.std_ddof": 0,
+        "objective.surrogate.clip_low": 0.2,
+        "objective.surrogate.clip_high": 0.2,
+        "kl.estimator": "k2",
     },
     "olmo3": {
         "objective.surrogate.clip_low": 0.2,

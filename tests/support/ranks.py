@@ -11,8 +11,9 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 
 from groupwise.config import TrainConfig
-from groupwise.config.objective import EntropyOptions
+from groupwise.config.objective import AdvantageOptions, EntropyOptions
 from groupwise.model.reference import frozen_copy
+from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.penalty import KlOptions
@@ -24,7 +25,7 @@ from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import count_step
 from groupwise.training.update import Updated, accumulate_gradient, update
 from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, train_groups
-from tests.support.fakes import Pay, fake_sampler
+from tests.support.fakes import Engine, Pay, fake_sampler
 from tests.support.tiny import build, gradients, policy_of
 
 
@@ -45,9 +46,12 @@ def collected(ranks: Ranks) -> dict[str, Any]:
             "advantage": {"estimator": {"type": "group", "scale": "batch_std"}},
         }
     )
-    result = collect(fake_sampler(config, pay_at), 1, 0, frozenset(), ranks)
+    engine = Engine(length_of=lambda position, sample: 1 + (position + sample) % 4)
+    result = collect(fake_sampler(config, pay_at, engine), 1, 0, frozenset(), ranks)
     nothing = Updated({}, np.empty(0, dtype=np.float32))
-    advantages = advantages_of(result.admitted, config, ranks)
+    over_tokens = config.model_copy(update={"advantage": AdvantageOptions(estimator=ReinforcePlusPlus())})
+    estimated = [advantages_of(result.admitted, one, ranks) for one in (config, over_tokens)]
+    advantages = np.concatenate(estimated, axis=1)
     return {
         "admitted": [group.position for group in result.admitted],
         "sampled": [group.position for group in result.sampled],
