@@ -15,7 +15,7 @@ from groupwise.model.backends import attention
 from groupwise.model.backends.packed_cpu.tiles import Tile, tiles_of
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import PackedBatch, SequenceGroup, pack, packed_tokens
-from groupwise.model.score import Scoring, score
+from groupwise.model.score import SamplingMask, Scoring, score
 from groupwise.model.startup_check import TOLERANCE_NATS, check_scoring
 from tests.support.tiny import (
     ARCHITECTURES,
@@ -23,6 +23,7 @@ from tests.support.tiny import (
     build,
     gradients,
     packed_scores,
+    plain_logits,
     plain_scores,
     policy_of,
     ragged_groups,
@@ -104,10 +105,10 @@ def test_scores_of_a_plain_head_are_those_of_any_other(temperature: float, chunk
     groups = ragged_groups(3, SHAPES)
     plain, general = policy_of(build("llama")), policy_of(build("llama"))
     general.head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY), requires_grad=False)
-    scoring = Scoring(temperature, chunk_tokens)
+    scoring = Scoring(temperature, chunk_tokens, square_sums=True)
     actual = score(plain, pack(groups, plain.device), scoring)
     expected = score(general, pack(groups, general.device), scoring)
-    for name in ("logps_N", "entropies_N", "entropies_at_1_N"):
+    for name in ("logps_N", "entropies_N", "entropies_at_1_N", "square_sums_N"):
         torch.testing.assert_close(getattr(actual, name), getattr(expected, name), atol=2e-6, rtol=0)
     (actual.logps_N.double() * factors(groups)).sum().backward()
     (expected.logps_N.double() * factors(groups)).sum().backward()
@@ -234,6 +235,40 @@ def test_entropy_is_also_stated_at_temperature_1() -> None:
         for temperature in (1.0, 0.6):
             scores = score(policy, pack(groups, CPU), Scoring(temperature, 7))
             torch.testing.assert_close(scores.entropies_at_1_N.double(), at_1_N, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_sums_of_squared_probabilities(architecture: str, masked: bool, bias: bool, temperature: float) -> None:
+    """Of the distribution that a token was drawn from: at the temperature, and over the kept set where there is one."""
+    groups = ragged_groups(5, SHAPES)
+    plain = build(architecture).double()
+    policy = policy_of(plain)
+    if bias:
+        policy.head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY).double(), requires_grad=False)
+    chosen = [(group.prompt_ids, ids) for group in groups for ids in group.completion_ids]
+    with torch.no_grad():
+        logits_NV = torch.cat([plain_logits(plain, *pair) for pair in chosen]) / temperature
+    target_N = torch.from_numpy(np.concatenate([ids for _, ids in chosen]))
+    mask = None
+    if masked:
+        kept_NV = torch.rand(logits_NV.shape, generator=torch.Generator().manual_seed(0)) < 0.3
+        kept_NV[torch.arange(len(target_N)), target_N] = True
+        mask = SamplingMask(kept_NV.nonzero()[:, 1], kept_NV.sum(1))
+        logits_NV = logits_NV.masked_fill(~kept_NV, float("-inf"))
+    scores = score(policy, pack(groups, CPU), Scoring(temperature, 7, square_sums=True), mask)
+    assert scores.square_sums_N is not None
+    assert not scores.square_sums_N.requires_grad
+    expected_N = logits_NV.softmax(-1).square().sum(-1)
+    torch.testing.assert_close(scores.square_sums_N, expected_N, atol=1e-6, rtol=0)
+    assert score(policy, pack(groups, CPU), Scoring(temperature, 7), mask).square_sums_N is None
+    # What the optimal token baseline weighs a token by is the squared norm of its gradient towards the logits.
+    own_N = logits_NV.softmax(-1)[torch.arange(len(target_N)), target_N]
+    one_hot_NV = torch.nn.functional.one_hot(target_N, logits_NV.shape[1])
+    squared_norm_N = (one_hot_NV - logits_NV.softmax(-1)).square().sum(-1)
+    torch.testing.assert_close(1 - 2 * own_N + expected_N, squared_norm_N)
 
 
 # The check before training

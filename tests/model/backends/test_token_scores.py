@@ -26,7 +26,7 @@ def reference(hidden_ND: Tensor, weight_VD: Tensor, target_N: Tensor, temperatur
     logits_NV = hidden_ND @ weight_VD.T
     scaled_NV, at_1_NV = (logits_NV / temperature).log_softmax(-1), logits_NV.log_softmax(-1)
     entropies = (-(logps_NV.exp() * logps_NV).sum(-1) for logps_NV in (scaled_NV, at_1_NV))
-    return scaled_NV[torch.arange(N), target_N], *entropies
+    return scaled_NV[torch.arange(N), target_N], *entropies, scaled_NV.exp().square().sum(-1)
 
 
 def tiles_of(monkeypatch: pytest.MonkeyPatch, columns: int, kept: int) -> None:
@@ -49,8 +49,11 @@ def test_values_and_gradients(
         hidden_ND, head, target_N, factor_N = case(chunk, scale)
         expected = reference(hidden_ND, head.weight, target_N, temperature)
         wanted = torch.autograd.grad((expected[0] * factor_N).sum(), (hidden_ND, head.weight))
-        actual = TokenScores.apply(hidden_ND, head.weight, target_N, temperature, chunk)
-        assert [scores.requires_grad for scores in actual] == [True, False, False]
+        actual = TokenScores.apply(hidden_ND, head.weight, target_N, temperature, chunk, False, True)
+        assert [scores.requires_grad for scores in actual] == [True, False, False, False]
+        without = TokenScores.apply(hidden_ND, head.weight, target_N, temperature, chunk)
+        assert all(map(torch.equal, without, actual[:3]))
+        assert len(without) == 3
         for scores, wished in zip(actual, expected, strict=True):
             torch.testing.assert_close(scores, wished, atol=1e-12, rtol=1e-12)
         given = torch.autograd.grad((actual[0] * factor_N).sum(), (hidden_ND, head.weight))

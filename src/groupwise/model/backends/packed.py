@@ -50,8 +50,8 @@ class Packed:
         if _streams_vocabulary(head, scoring, mask is not None):
             weight_VD = cast("nn.Parameter", head.weight)
             in_place = scoring.in_place and takes_in_place(weight_VD)
-            arguments = (hidden_ND, weight_VD, batch.target_ids_N, scoring.temperature, size, in_place)
-            return Scores(*TokenScores.apply(*arguments))
+            arguments = (hidden_ND, weight_VD, batch.target_ids_N, scoring.temperature, size)
+            return Scores(*TokenScores.apply(*arguments, in_place, scoring.square_sums))
         masks = [None] * len(hidden_ND.split(size)) if mask is None else _split(mask, size)
         recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
         scored = []
@@ -79,7 +79,7 @@ def _streams_vocabulary(head: nn.Module, scoring: Scoring, masked: bool) -> bool
 
 def _score_chunk(
     head: nn.Module, hidden_CD: Tensor, target_C: Tensor, scoring: Scoring, mask: SamplingMask | None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     logits_CV = head(hidden_CD)
     logits_CV = logits_CV.to(torch.promote_types(logits_CV.dtype, torch.float32))
     scaled_CV = logits_CV if scoring.temperature == 1.0 else logits_CV / scoring.temperature
@@ -92,7 +92,9 @@ def _score_chunk(
     at_1_C = entropies_C.detach()
     if scaled_CV is not logits_CV:
         at_1_C = _entropy(torch.log_softmax(logits_CV.detach(), dim=-1))
-    return logps_C, entropies_C, at_1_C
+    # A token outside of the kept set has the log-probability -inf and adds 0.
+    squares = [(2 * logps_CV.detach()).exp().sum(dim=-1)] if scoring.square_sums else []
+    return logps_C, entropies_C, at_1_C, *squares
 
 
 def _entropy(logps_CV: Tensor) -> Tensor:

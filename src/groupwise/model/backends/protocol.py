@@ -15,7 +15,7 @@ class Scoring:
     temperature: of the sampler. chunk_tokens: response positions whose logits exist at one time. entropy_gradient:
     whether the entropies carry gradient, for a bonus. checkpoint_layers: activation checkpointing, the forward pass
     keeps only the inputs of the layers, and the backward pass computes them again. in_place: gradients of the widest
-    weights are added to `.grad` (see in_place.py).
+    weights are added to `.grad` (see in_place.py). square_sums: whether Σ_v π(v)² is computed too.
     """
 
     temperature: float
@@ -23,6 +23,7 @@ class Scoring:
     entropy_gradient: bool = False
     checkpoint_layers: bool = False
     in_place: bool = False
+    square_sums: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Scores:
     """Over N, float32, or float64 where the weights are.
 
     logps_N: of each token. entropies_N: in nats, at the sampling temperature over the kept set. entropies_at_1_N: at
-    temperature 1 over the whole vocabulary, without gradient.
+    temperature 1 over the whole vocabulary, without gradient. square_sums_N: Σ_v π(v)² of the distribution that the
+    token was drawn from, as for `logps_N`, without gradient; None unless asked for.
     """
 
     logps_N: Tensor
     entropies_N: Tensor
     entropies_at_1_N: Tensor
+    square_sums_N: Tensor | None = None
 
 
 class InPlace(NamedTuple):

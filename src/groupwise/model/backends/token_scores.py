@@ -25,9 +25,10 @@ BELOW_ALL_LOGITS = -1e30
 class TokenScores(torch.autograd.Function):
     """(logps_N, entropies_N, entropies_at_1_N) of hidden states under a head without bias; only the first has gradient.
 
-    `apply(hidden_ND, weight_VD, target_N, temperature, chunk, in_place)`. Entropies are in nats, at the temperature and
-    at 1. The scores are float32, or float64 where the weights are. Products run in the dtype of autocast, or of the
-    weights. in_place: the weight's gradient is added to its `.grad` (see in_place.py).
+    `apply(hidden_ND, weight_VD, target_N, temperature, chunk, in_place, square_sums)`. Entropies are in nats, at the
+    temperature and at 1. The scores are float32, or float64 where the weights are. Products run in the dtype of
+    autocast, or of the weights. in_place: the weight's gradient is added to its `.grad` (see in_place.py). square_sums:
+    a fourth result, Σ_v π(v)² at the temperature.
     """
 
     @staticmethod
@@ -39,7 +40,8 @@ class TokenScores(torch.autograd.Function):
         temperature: float,
         chunk: int,
         in_place: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        square_sums: bool = False,
+    ) -> tuple[Tensor, ...]:
         device = hidden_ND.device.type
         ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
         ctx.temperature, ctx.chunk, ctx.kept = temperature, chunk, []
@@ -49,13 +51,13 @@ class TokenScores(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             for hidden_CD, target_C in zip(hidden_ND.split(chunk), target_N.split(chunk), strict=True):
                 rows = Rows(hidden_CD.to(ctx.dtype).contiguous(), weight_VD, target_C, temperature)
-                scores, kept = _forward(rows, room - len(ctx.kept))
+                scores, kept = _forward(rows, room - len(ctx.kept), square_sums)
                 parts.append(scores)
                 ctx.kept += kept
-        logps_N, entropies_N, at_1_N, highest_N, total_N = (torch.cat(part) for part in zip(*parts, strict=True))
+        *scores_N, highest_N, total_N = (torch.cat(part) for part in zip(*parts, strict=True))
         ctx.save_for_backward(hidden_ND, weight_VD, target_N, highest_N, total_N)
-        ctx.mark_non_differentiable(entropies_N, at_1_N)
-        return logps_N, entropies_N, at_1_N
+        ctx.mark_non_differentiable(*scores_N[1:])
+        return tuple(scores_N)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -75,7 +77,7 @@ class TokenScores(torch.autograd.Function):
             _backward(rows, highest_N[own], total_N[own], grads[0][own], kept, grad_CD, grad_VD)
         given_ND = None if grad_ND is None else grad_ND.to(hidden_ND.dtype)
         given_VD = None if grad_VD is None or ctx.leaf is not None else grad_VD.to(weight_VD.dtype)
-        return given_ND, given_VD, None, None, None, None
+        return given_ND, given_VD, *[None] * 5
 
 
 class Tile(NamedTuple):
@@ -117,11 +119,12 @@ class Rows(NamedTuple):
 
 
 class _Softmax:
-    """log Σ exp(l) and the entropy of logits that come in tiles, relative to the highest so far; sums in float64."""
+    """log Σ exp(l), entropy and Σ π² of logits that come in tiles, relative to the highest so far; sums in float64."""
 
-    def __init__(self, like_C: Tensor) -> None:
+    def __init__(self, like_C: Tensor, square_sums: bool = False) -> None:
         self.total_C = torch.zeros_like(like_C, dtype=torch.float64)
         self._moment_C = torch.zeros_like(self.total_C)
+        self._squares_C = torch.zeros_like(self.total_C) if square_sums else None
 
     def add(self, below_CW: Tensor, rise_C: Tensor) -> Tensor:
         """Exponentials of further logits, given below the highest, which rose by `rise_C`; overwrites the logits."""
@@ -129,6 +132,8 @@ class _Softmax:
         exp_CW = below_CW.exp()
         self._moment_C = fallen_C * (self._moment_C - rise_C * self.total_C) + below_CW.mul_(exp_CW).sum(dim=1)
         self.total_C = fallen_C * self.total_C + exp_CW.sum(dim=1)
+        if self._squares_C is not None:
+            self._squares_C = fallen_C.square() * self._squares_C + exp_CW.square().sum(dim=1)
         return exp_CW
 
     def log_total_C(self) -> Tensor:
@@ -137,15 +142,19 @@ class _Softmax:
     def entropies_C(self) -> Tensor:
         return self.log_total_C() - self._moment_C / self.total_C
 
+    def square_sums_C(self) -> list[Tensor]:
+        """Σ π², or nothing where it was not asked for."""
+        return [] if self._squares_C is None else [self._squares_C / self.total_C.square()]
 
-def _forward(rows: Rows, room: int) -> tuple[tuple[Tensor, ...], list[tuple[Tensor, Tensor]]]:
+
+def _forward(rows: Rows, room: int, square_sums: bool) -> tuple[tuple[Tensor, ...], list[tuple[Tensor, Tensor]]]:
     """The scores of a chunk, the highest logit and the sum of exponentials of each row; at most `room` kept tiles.
 
     A kept tile is its exponentials and the logit of each row that they are relative to.
     """
     highest_C = rows.hidden_CD.new_full(rows.target_C.shape, BELOW_ALL_LOGITS, dtype=rows.wide)
     own_C = torch.zeros_like(highest_C)
-    scaled, at_1 = _Softmax(highest_C), _Softmax(highest_C)
+    scaled, at_1 = _Softmax(highest_C, square_sums), _Softmax(highest_C)
     kept: list[tuple[Tensor, Tensor]] = []
     for tile in rows.tiles():
         logits_CW = rows.logits(tile)
@@ -162,7 +171,7 @@ def _forward(rows: Rows, room: int) -> tuple[tuple[Tensor, ...], list[tuple[Tens
     logps_C = (own_C - highest_C).double() / rows.temperature - scaled.log_total_C()
     entropies_C = scaled.entropies_C()
     at_1_C = entropies_C if rows.temperature == 1.0 else at_1.entropies_C()
-    scores = tuple(part_C.to(rows.wide) for part_C in (logps_C, entropies_C, at_1_C))
+    scores = tuple(part_C.to(rows.wide) for part_C in (logps_C, entropies_C, at_1_C, *scaled.square_sums_C()))
     return (*scores, highest_C, scaled.total_C), kept
 
 
