@@ -132,6 +132,23 @@ def test_only_the_domains_that_have_a_coefficient_are_penalised() -> None:
     assert measured["policy/policy_loss"] == 0
 
 
+@pytest.mark.parametrize("in_reward", [False, True])
+def test_the_divergence_is_that_of_the_domains_that_have_a_coefficient(in_reward: bool) -> None:
+    model = build("llama")
+    groups = referred(train_groups(model), 0.1, 0.0, 0.0)
+    config = config_with(kl={"coefficient": 0.1, "in_reward": in_reward})
+    _, measured = by_update(model, groups, config)
+    known = [(group, sequence) for group in groups if group.kl_coefficient for sequence in group.sequences]
+    assert 0 < len(known) < len(sequences_of(groups))
+    with torch.no_grad():
+        scored = [plain_scores(model, group.prompt_ids, sequence.ids, TEMPERATURE)[0] for group, sequence in known]
+    delta_N = torch.cat([logps_T - ref(one) for logps_T, (_, one) in zip(scored, known, strict=True)])
+    assert measured["policy/kl_ref_k1"] == pytest.approx(float(delta_N.mean()), rel=1e-5)
+    assert measured["policy/kl_ref_k3"] == pytest.approx(float(((-delta_N).exp() - 1 + delta_N).mean()), rel=1e-5)
+    _, unknown = by_update(model, [replace(group, kl_coefficient=0.0) for group in groups], config)
+    assert "policy/kl_ref_k3" not in unknown
+
+
 def test_kl_in_the_reward_is_what_is_still_to_be_paid() -> None:
     """A - β Σ_{t' ≥ t} (log π_old - log π_ref), with the gradient of a plain policy gradient."""
     model = build("llama")

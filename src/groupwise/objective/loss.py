@@ -52,6 +52,7 @@ class LossInputs:
         policy_mask_N: bool; False leaves the policy term, and only that, with the denominator as it is (top-entropy
             tokens, Clip-Cov).
         kl_coefficient_E: one per episode, so that domains may differ. None: no KL term.
+        referenced_E: bool, which episodes the reference has scored; what it says of others is not measured. None: all.
         kl_weights_N: weights of the KL term, where its reduction is not that of the policy term.
         entropy_N: entropy of the policy in nats, with gradient if the bonus is to act.
         entropy_coefficient: of the bonus -coefficient · Σ weights_N · entropy_N.
@@ -72,6 +73,7 @@ class LossInputs:
     kl_cost_N: Tensor | None = None
     policy_mask_N: Tensor | None = None
     kl_coefficient_E: Tensor | None = None
+    referenced_E: Tensor | None = None
     kl_weights_N: Tensor | None = None
     entropy_coefficient: float = 0.0
     drift_coefficient_N: Tensor | None = None
@@ -135,7 +137,9 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
     if inputs.entropy_N is not None:
         metrics["policy/entropy"] = measure.mean(inputs.entropy_N)
     if inputs.ref_logps_N is not None:
-        metrics |= reference_metrics(measure, new_N, inputs.ref_logps_N)
+        known = inputs.referenced_E
+        of_known = measure if known is None else TokenMeasure(measure.trained_N & known[episode_N])
+        metrics |= reference_metrics(of_known, new_N, inputs.ref_logps_N)
     return LossOutputs(loss, metrics)
 
 

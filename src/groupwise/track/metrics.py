@@ -130,7 +130,11 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     },
     "policy/approx_kl_k1": ("nats", "mean", "KL(π_old ‖ π_new) per token, as mean(-log r)"),
     "policy/approx_kl_k3": ("nats", "mean", "the same as mean(r - 1 - log r): unbiased as well, and never negative"),
-    "policy/kl_ref_k1": ("nats*", "mean", "KL(π_new ‖ π_ref) per token by k1; 0 for domains without a coefficient"),
+    "policy/kl_ref_k1": (
+        "nats*",
+        "mean",
+        "KL(π_new ‖ π_ref) per token by k1, over the domains that have a coefficient: no other token is scored",
+    ),
     "policy/kl_ref_k3": ("nats*", "mean", "the same by k3"),
     "policy/off_policy_masked_fraction": ("fraction", "mean", "tokens that `off_policy_mask` leaves out"),
     "engine/logp_gap_mean": ("nats", "mean", "distance of trainer's and engine's log-probs with the same weights"),

@@ -113,6 +113,7 @@ def loss_inputs(
         kl_cost_N=kl_cost_N,
         policy_mask_N=batch.policy_mask_N,
         kl_coefficient_E=batch.kl_coefficient_E if penalised and not in_reward else None,
+        referenced_E=batch.kl_coefficient_E > 0,
         kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, batch.trained_E),
         entropy_coefficient=entropy_coefficient,
         drift_coefficient_N=batch.drift_N,
