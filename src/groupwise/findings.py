@@ -11,9 +11,12 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong between the options `keys`, why, and what to do. A `warning` can be run, an `error` is refused."""
+    """What is to be known of the options `keys`, why, and what to do.
 
-    level: Literal["error", "warning"]
+    An `error` is refused, a `warning` can be run. A `note` is nothing wrong: a choice that cannot act as it stands.
+    """
+
+    level: Literal["error", "warning", "note"]
     keys: tuple[str, ...]
     message: str
 
@@ -26,6 +29,11 @@ def error(keys: tuple[str, ...], message: str) -> Finding:
 def warning(keys: tuple[str, ...], message: str) -> Finding:
     """Something that can be run and is hardly what was wanted."""
     return Finding("warning", keys, message)
+
+
+def note(keys: tuple[str, ...], message: str) -> Finding:
+    """A choice that cannot act in this configuration, where that is not wrong."""
+    return Finding("note", keys, message)
 
 
 def unused(

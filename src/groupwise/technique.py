@@ -62,6 +62,10 @@ class Section(Options):
         """What contradicts itself, does nothing, or is known to be unsound in this configuration."""
         yield from ()
 
+    def notes(self, config: TrainConfig) -> Iterator[Finding]:  # noqa: ARG002 - of those that have one
+        """What cannot act in this configuration although nothing is wrong, for `explain`."""
+        yield from ()
+
 
 class Technique(Section):
     """Base of all techniques: a frozen record of options with a field `type`, and what follows from them."""

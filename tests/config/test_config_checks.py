@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.config.checks import Finding, contradictions
-from groupwise.config.compose import compose_sft_config, compose_train_config
+from groupwise.config.checks import Finding, contradictions, notes
+from groupwise.config.compose import compose_sft_config, compose_train_config, list_recipes
 from groupwise.errors import UsageError
 
 
@@ -220,6 +220,11 @@ ERRORS = [
         build(engine_correction={"type": "mis", "low": 2.0}, objective=TRAINER, model=REDUCED),
         "engine_correction.low",
         ["not below engine_correction.high=2.0", "0.5 and 5"],
+    ),
+    (
+        build(engine_correction={"type": "mis", "low": 0.1, "high": 0.2}, objective=TRAINER, model=REDUCED),
+        "engine_correction.high",
+        ["absolute", "would be dropped"],
     ),
     *[
         (
@@ -530,6 +535,17 @@ WARNINGS = [
         ["differs from token to token", "gspo_token"],
     ),
     (build(entropy={"covariance": "kl_cov"}), "entropy.covariance", ["gradient is 0", "clip_cov"]),
+    (
+        build(objective={"surrogate": {"type": "cispo", "cap": 0.2}}),
+        "objective.surrogate.cap",
+        ["absolute", "weighted 0.2"],
+    ),
+    (build(objective={"surrogate": {"type": "cispo", "floor": 1.5}}), "objective.surrogate.floor", ["weighted 1.5"]),
+    (
+        build(engine_correction={"type": "tis", "cap": 0.2}, objective=TRAINER, model=REDUCED),
+        "engine_correction.cap",
+        ["absolute", "weighted 0.2 instead of 1"],
+    ),
 ]
 
 
@@ -624,6 +640,42 @@ def test_all_at_once() -> None:
                 "rewards.format.requires=correctness",
             ]
         )
+
+
+ONCE, TWICE = {"minibatches_per_step": 1}, {"minibatches_per_step": 2}
+
+
+@pytest.mark.parametrize(
+    ("config", "idle"),
+    [
+        (build(), ["clip_low", "clip_high", "dual_clip"]),
+        (build(batch=TWICE), []),
+        (build(batch={"epochs_per_step": 2}), []),
+        # The engine's rounding is in the ratio, unless the trainer scores the answers itself.
+        (build(model=REDUCED), []),
+        (build(model=REDUCED, objective=TRAINER), ["clip_low", "clip_high", "dual_clip"]),
+        (build(model=REDUCED, objective=TRAINER, batch=TWICE), []),
+        (build(objective={"surrogate": "sapo"}), ["temperature_positive", "temperature_negative"]),
+        (build(objective={"surrogate": "dppo", "ratio": "none"}), ["tv_low", "tv_high"]),
+        (build(objective={"surrogate": "cispo"}), ["cap", "floor"]),
+        (build(objective={"surrogate": {"type": "cispo", "cap": 0.2}}), []),
+        (build(objective={"surrogate": "reinforce"}), []),
+        # Said by a warning, whatever the number of steps.
+        (build(objective={"ratio": "none"}), []),
+    ],
+)
+def test_bounds_that_wait_for_a_second_update(config: TrainConfig, idle: list[str]) -> None:
+    found = notes(config)
+    keys = [key.rpartition(".")[2] for finding in found for key in finding.keys if key.startswith("objective.")]
+    assert keys == idle
+    assert all(finding.level == "note" and "every ratio is 1" in finding.message for finding in found)
+
+
+@pytest.mark.parametrize("name", list(list_recipes()))
+def test_a_recipe_with_one_update_says_that_its_bounds_do_nothing(name: str) -> None:
+    config = compose_train_config([name])
+    assert bool(notes(config)) == (config.ratio_is_one and config.objective.surrogate.bounds_ratio)
+    assert name != "olmo3" or notes(config)
 
 
 def test_supervised() -> None:

@@ -634,7 +634,7 @@ def test_explained_for_programs() -> None:
 
 
 def test_explained_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = groupwise(capsys, "explain")
+    outcome = groupwise(capsys, "explain", "batch.epochs_per_step=2")
     assert outcome.code == 0
     for part in (
         "objective, maximised",

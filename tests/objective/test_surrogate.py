@@ -11,6 +11,7 @@ from groupwise.objective.ratios.ratio import RatioLevel
 from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
 from groupwise.objective.ratios.token import TokenRatio
 from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.surrogates import SurrogateOption
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.gmpo import Gmpo
@@ -19,6 +20,7 @@ from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.surrogate import Surrogate, SurrogateInputs, SurrogateOutputs
+from groupwise.objective.surrogates.topr import Topr
 from groupwise.objective.surrogates.vespo import Vespo
 from tests.objective.fixture import (
     GOLDEN,
@@ -228,3 +230,32 @@ def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
     (gradient_N,) = torch.autograd.grad(terms.loss_N.sum(), new_N)
     assert gradient_N.tolist() == [-0.5, 1.0, -2.0]
     assert (terms.low_N.tolist(), terms.high_N.tolist()) == ([True, False, False], [False, False, True])
+
+
+# Where every ratio is 1
+
+OTHER_VALUES = {"dual_clip": 3.0, "floor": 0.5}
+
+
+@pytest.mark.parametrize("surrogate", techniques(SurrogateOption), ids=lambda surrogate: surrogate.type)
+@pytest.mark.parametrize("advantage", [1.5, -0.75])
+def test_what_is_said_to_do_nothing_at_ratio_1_changes_no_gradient(surrogate: Surrogate, advantage: float) -> None:
+    def gradient(one: Surrogate) -> list[float]:
+        new_N = OLD.clone().requires_grad_()
+        given = SurrogateInputs(new_N - OLD, new_N, OLD, torch.full_like(OLD, advantage), LENGTHS)
+        one.loss(given).loss_N.sum().backward()
+        assert new_N.grad is not None
+        return new_N.grad.tolist()
+
+    options = [name for name in type(surrogate).model_fields if name != "type"]
+    assert set(surrogate.without_effect_at_one()) <= set(options)
+    assert bool(surrogate.without_effect_at_one()) == (surrogate.bounds_ratio and bool(options))
+    for name in surrogate.without_effect_at_one():
+        changed = surrogate.model_copy(update={name: OTHER_VALUES.get(name, 2 * getattr(surrogate, name))})
+        assert name in changed.without_effect_at_one()
+        assert gradient(changed) == pytest.approx(gradient(surrogate), rel=1e-12)
+
+
+@pytest.mark.parametrize("surrogate", [Cispo(cap=0.2), Cispo(floor=1.5), Topr(cap=0.5), Topr(floor=1.2, cap=2.0)])
+def test_bounds_that_act_at_ratio_1_are_not_said_to_do_nothing(surrogate: Surrogate) -> None:
+    assert surrogate.without_effect_at_one() == []

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupwise.config import TrainConfig
+from groupwise.config.checks import notes
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import frozen_copy
 from groupwise.objective.metric import Metric, merge_metrics
@@ -401,6 +402,19 @@ def sampled_groups(policy: Policy) -> list[TrainGroup]:
         )
         for prompt, completions in zip(prompts, answers, strict=True)
     ]
+
+
+@pytest.mark.parametrize("updates", [{}, {"epochs_per_step": 2}, {"minibatches_per_step": 2}])
+def test_bounds_act_exactly_where_it_is_not_said_that_they_cannot(updates: dict[str, int]) -> None:
+    after = []
+    for clip in (0.2, 0.001):
+        surrogate = {"type": "ppo_clip", "clip_low": clip, "clip_high": clip}
+        config = config_with(objective={"surrogate": surrogate, "old_logps": "trainer"}, batch=updates)
+        policy = load_policy("bundled")
+        optimizer = torch.optim.AdamW(policy.model.parameters(), lr=1e-3)
+        update(policy, None, optimizer, batch_of(sampled_groups(policy)), 1, config, Ranks())
+        after.append(torch.cat([weight.detach().flatten() for weight in policy.model.parameters()]))
+    assert torch.equal(*after) == bool(notes(config)) == (not updates)
 
 
 @pytest.mark.parametrize("old_logps", ["sampler", "trainer"])

@@ -117,6 +117,11 @@ class TrainConfig(Options):
         return self.model.compute_dtype == "float32"
 
     @property
+    def ratio_is_one(self) -> bool:
+        """Whether the policy that is scored is the old one, up to rounding: one update, and no other engine."""
+        return self.updates_per_step == 1 and (self.engine_is_trainer or self.objective.old_logps == "trainer")
+
+    @property
     def selects_tokens(self) -> bool:
         """Whether entropies or covariances of the old policy pick tokens before the step."""
         entropy = self.entropy

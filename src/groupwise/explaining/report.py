@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from groupwise.config import TrainConfig
-from groupwise.config.checks import Finding, contradictions
+from groupwise.config.checks import Finding, contradictions, notes
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.explaining.costs import Cost, costs_of
 from groupwise.explaining.equation import Equation, equation_of
@@ -51,7 +51,7 @@ def explain(config: TrainConfig) -> Explanation:
         size=known,
         size_note=size if isinstance(size, str) else "",
         costs=tuple(costs_of(config, known)),
-        findings=tuple(contradictions(config)),
+        findings=(*contradictions(config), *notes(config)),
     )
 
 

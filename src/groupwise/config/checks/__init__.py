@@ -7,7 +7,7 @@ from groupwise.config.checks import data, grading, objective, rewards, schedule
 from groupwise.findings import Finding
 from groupwise.technique import sections_of
 
-__all__ = ["Finding", "contradictions"]
+__all__ = ["Finding", "contradictions", "notes"]
 
 
 def techniques(config: TrainConfig) -> Iterator[Finding]:
@@ -32,6 +32,11 @@ CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     techniques,
     schedule.optimizer,
 )
+
+
+def notes(config: TrainConfig) -> list[Finding]:
+    """The choices that cannot act, where nothing is wrong with that."""
+    return [finding for section in sections_of(config) for finding in section.notes(config)]
 
 
 def contradictions(config: TrainConfig | SftConfig) -> list[Finding]:

@@ -49,11 +49,18 @@ class Mis(EngineCorrection):
         return f"{SYMBOLS[self.level]}, 0 outside of {number(self.low)} … {number(self.high)}"
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """An empty band."""
+        """An empty band, and one that drops what engine and trainer agree on."""
         if self.low >= self.high:
             text = (
                 f"engine_correction.low={self.low} is not below engine_correction.high={self.high}: no weight lies "
                 "between them, and nothing would be trained; IcePop has 0.5 and 5"
             )
             yield error(("engine_correction.low", "engine_correction.high"), text)
+        elif not self.low <= 1 <= self.high:
+            name, value = ("low", self.low) if self.low > 1 else ("high", self.high)
+            text = (
+                f"engine_correction.{name}={value} is an absolute bound of the weight, not a distance from 1: where "
+                "engine and trainer agree the weight is 1 and the token would be dropped; IcePop has 0.5 and 5"
+            )
+            yield error((f"engine_correction.{name}",), text)
         yield from super().findings(config)

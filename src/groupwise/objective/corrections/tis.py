@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from groupwise.findings import Finding, warning
 from groupwise.objective.corrections.correction import SYMBOLS, EngineCorrection
 from groupwise.options import PositiveFloat
 from groupwise.technique import Card, number
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from groupwise.config import TrainConfig
 
 
 class Tis(EngineCorrection):
@@ -43,3 +47,13 @@ class Tis(EngineCorrection):
 
     def formula(self) -> str:
         return f"min({SYMBOLS[self.level]}, {number(self.cap)})"
+
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """A cap that weighs what engine and trainer agree on."""
+        if self.cap < 1:
+            text = (
+                f"engine_correction.cap={self.cap} is an absolute bound of the weight, not a distance from 1: where "
+                f"engine and trainer agree a token is weighted {self.cap:g} instead of 1; a usual cap is 2"
+            )
+            yield warning(("engine_correction.cap",), text)
+        yield from super().findings(config)

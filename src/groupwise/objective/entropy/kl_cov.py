@@ -50,8 +50,7 @@ class KlCov(Covariance):
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """A penalty without a gradient."""
         yield from super().findings(config)
-        exact = config.engine_is_trainer or config.objective.old_logps == "trainer"
-        if config.updates_per_step == 1 and exact:
+        if config.ratio_is_one:
             text = (
                 f"{KEY}=kl_cov with one optimizer step on each batch of answers: it penalises |log π_new - log π_old|, "
                 "whose gradient is 0 where both are the same policy; raise batch.minibatches_per_step or "

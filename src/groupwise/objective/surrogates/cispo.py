@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from groupwise.findings import Finding, error
+from groupwise.findings import Finding, error, warning
 from groupwise.objective.surrogates.surrogate import GOLDEN, KEY, Surrogate, SurrogateInputs, SurrogateOutputs
 from groupwise.options import NonNegativeFloat, PositiveFloat
 from groupwise.technique import Card, number
@@ -63,8 +63,11 @@ class Cispo(Surrogate):
     def widest_bound(self) -> tuple[str, float]:
         return f"{KEY}.cap", self.cap - 1
 
+    def without_effect_at_one(self) -> list[str]:
+        return ["cap", "floor"] if self.floor <= 1 <= self.cap else []
+
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """A floor above the cap."""
+        """A floor above the cap, and bounds that weigh the very policy that sampled."""
         yield from super().findings(config)
         if self.floor >= self.cap:
             text = (
@@ -72,3 +75,11 @@ class Cispo(Surrogate):
                 "lower the floor, 0 is for none"
             )
             yield error((f"{KEY}.floor", f"{KEY}.cap"), text)
+        elif not self.floor <= 1 <= self.cap:
+            name, value = ("cap", self.cap) if self.cap < 1 else ("floor", self.floor)
+            text = (
+                f"{KEY}.{name}={value} is an absolute bound of the weight, not a distance from 1: the policy that "
+                f"sampled has ratio 1, and every token of it is weighted {value:g}; usual are a cap of 5 and no "
+                "floor, which is 0"
+            )
+            yield warning((f"{KEY}.{name}",), text)

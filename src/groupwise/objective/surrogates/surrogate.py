@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from groupwise.findings import Finding, error, unused, warning
+from groupwise.findings import Finding, error, note, unused, warning
 from groupwise.lazy import torch
 from groupwise.technique import Technique
 
@@ -102,6 +102,23 @@ class Surrogate(Technique):
     def widest_bound(self) -> tuple[str, float] | None:
         """The option that bounds the ratio most loosely, and its distance from 1; None without a fixed bound."""
         return None
+
+    def without_effect_at_one(self) -> list[str]:
+        """The options that change no gradient where every ratio is 1."""
+        return [name for name in type(self).model_fields if name != "type"] if self.bounds_ratio else []
+
+    def notes(self, config: TrainConfig) -> Iterator[Finding]:
+        """Bounds that wait for a second update."""
+        idle = self.without_effect_at_one()
+        # What is in vain under any number of updates is a finding.
+        if idle and config.ratio_is_one and (config.objective.ratio.type != "none" or self.compares_old):
+            text = (
+                f"{KEY}={self.type} with one optimizer step on each batch of answers: the policy that is scored is the "
+                f"one that sampled, every ratio is 1, and {', '.join(idle)} can do nothing; for that raise "
+                "batch.minibatches_per_step or batch.epochs_per_step"
+            )
+            keys = (*(f"{KEY}.{name}" for name in idle), "batch.minibatches_per_step", "batch.epochs_per_step")
+            yield note(keys, text)
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """What holds for any surrogate: its ratio level, options without effect, nothing that keeps π near π_old."""

@@ -59,6 +59,9 @@ class Topr(Surrogate):
         text = f"1 where A > 0, else r within {number(self.floor)} … {number(self.cap)}"
         return [] if ratio_is_one else [("ω", text)]
 
+    def without_effect_at_one(self) -> list[str]:
+        return ["cap", "floor"] if self.floor <= 1 <= self.cap else []
+
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """A floor above the cap."""
         yield from super().findings(config)
