@@ -234,7 +234,7 @@ def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
 
 # Where every ratio is 1
 
-OTHER_VALUES = {"dual_clip": 3.0, "floor": 0.5}
+OTHER_VALUES = {"dual_clip": 3.0, "floor": 0.5, "influence_low": 0.5, "safety": "clamp"}
 
 
 @pytest.mark.parametrize("surrogate", techniques(SurrogateOption), ids=lambda surrogate: surrogate.type)
