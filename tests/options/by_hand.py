@@ -17,6 +17,7 @@ from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
+from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ppo_clip import DualClipBounds
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
@@ -114,7 +115,7 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
     """Derivative of each token's surrogate by the logarithm of its ratio."""
     surrogate = config.objective.surrogate
     plain_N = -advantage_N * ratio_N
-    if isinstance(surrogate, Reinforce):
+    if isinstance(surrogate, Reinforce | ImportanceSampling):
         return plain_N
     if isinstance(surrogate, SeedClip):
         return np.where(ratio_N > 1 + surrogate.clip_high, 0.0, plain_N)

@@ -126,8 +126,10 @@ OBJECTIVE = {
         "seed_clip",
         "topr",
         "fipo",
+        "importance_sampling",
         base=STALE,
-        beside={"vespo": ("objective.ratio=sequence_product",)},
+        # With a ratio `reinforce` is `importance_sampling`.
+        beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
     ),
     "objective.surrogate.clip_low (ppo_clip)": clip_case("low", "negative", "0.05", "0.2"),
     "objective.surrogate.clip_high (ppo_clip)": clip_case("high", "positive", "0.05", "0.28"),

@@ -9,7 +9,10 @@ from groupwise.technique import Card
 
 
 class Reinforce(Surrogate):
-    """-r·A without any bound. With ratio level `none` this is REINFORCE: the value -A, the gradient -A·∇log π."""
+    """-r·A without any bound. With ratio level `none` this is REINFORCE: the value -A, the gradient -A·∇log π.
+
+    With another level it is `importance_sampling`, under the name that was here first.
+    """
 
     type: Literal["reinforce"] = "reinforce"
     bounds_ratio: ClassVar[bool] = False
