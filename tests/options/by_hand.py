@@ -18,6 +18,7 @@ from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
+from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.ppo_clip import DualClipBounds
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
@@ -127,6 +128,9 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
         moved_N = np.exp(streams.new_N) - np.exp(streams.old_N)
         gone_N = np.where(advantage_N > 0, moved_N > surrogate.tv_high, moved_N < -surrogate.tv_low)
         return np.where(gone_N, 0.0, plain_N)
+    if isinstance(surrogate, Ipo):
+        gone_N = np.abs(np.exp(streams.new_N) - np.exp(streams.sampler_N)) > surrogate.tv
+        return np.where(gone_N, 0.0, -advantage_N * np.minimum(ratio_N, surrogate.cap or np.inf))
     assert isinstance(surrogate, DualClipBounds)
     high = surrogate.dual_clip or np.inf
     if isinstance(surrogate, Fipo):

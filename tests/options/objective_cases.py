@@ -127,6 +127,7 @@ OBJECTIVE = {
         "topr",
         "fipo",
         "importance_sampling",
+        "{type: ipo, tv: 0.05}",
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
         beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
@@ -159,6 +160,8 @@ OBJECTIVE = {
     "objective.surrogate.safety (fipo)": case(
         "set", "clamp", base=(*STALE, "objective.surrogate.safety_ratio=1.01", "objective.surrogate.influence_low=0.8")
     ),
+    "objective.surrogate.tv (ipo)": case("0.01", "0.3", base=STALE),
+    "objective.surrogate.cap (ipo)": case("0.0", "1.05", base=STALE),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),

@@ -9,6 +9,7 @@ from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
+from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
@@ -18,7 +19,7 @@ from groupwise.objective.surrogates.vespo import Vespo
 from groupwise.technique import by_name
 
 SurrogateOption = Annotated[
-    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | SeedClip | ImportanceSampling,
+    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | SeedClip | ImportanceSampling | Ipo,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]
