@@ -1,6 +1,7 @@
 """The errors that a user can cause, each with the exit code of the command that meets it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class GroupwiseError(Exception):
@@ -19,6 +20,17 @@ class DataError(GroupwiseError):
     """A model folder, problem file or run folder that cannot be used."""
 
     exit_code = 3
+
+
+class RunInterrupted(KeyboardInterrupt):  # noqa: N818 - as KeyboardInterrupt, it is no error
+    """Ctrl-C, or a signal that asks for the end: the last finished step of the run in `folder` is in a checkpoint."""
+
+    def __init__(self, folder: Path, step: int, steps: int) -> None:
+        super().__init__(
+            f"stopped after step {step} of {steps}; resume it with: groupwise train --resume {folder}, or in Python: "
+            f"groupwise.resume({str(folder)!r})"
+        )
+        self.folder, self.step = folder, step
 
 
 def listed(lines: Sequence[object], most: int = 10) -> list[str]:

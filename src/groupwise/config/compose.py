@@ -1,11 +1,11 @@
-"""From recipes, YAML files and `key=value` to one checked configuration.
+"""From recipes, YAML files, `key=value` and mappings to one checked configuration.
 
 Sources compose from left to right: a later value wins, sections merge key by key, lists are replaced whole. Everything
 that is wrong is reported at once, each line with the place where it stands.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.describe import all_keys
 from groupwise.config.hints import renamed, suggest_for
+from groupwise.config.given import nested, paths_in, read_mapping
 from groupwise.config.merge import merged
 from groupwise.config.messages import dotted, explain
 from groupwise.config.schema import Path as KeyPath
@@ -26,12 +27,15 @@ from groupwise.errors import UsageError
 from groupwise.findings import suggest_word
 
 Config = TypeVar("Config", TrainConfig, SftConfig)
+Source = str | Mapping[str, Any] | TrainConfig
+"""A recipe, a YAML file or `key=value`; options as a mapping; or a whole configuration."""
+GivenSource = TypeVar("GivenSource", bound=Source)
 
 _OVERRIDE = re.compile(r"\s*([\w.\-]+)\s*=(.*)", re.DOTALL)
 
 
-def compose_train_config(arguments: Sequence[str]) -> TrainConfig:
-    """The options of a training run from recipe names, YAML paths and `key=value`, composed left to right.
+def compose_train_config(arguments: Sequence[Source]) -> TrainConfig:
+    """The options of a training run from recipe names, YAML paths, `key=value` and mappings, composed left to right.
 
     Raises UsageError that lists all unknown keys, wrong values and contradictions. The warnings of a configuration
     that passes are in `config_checks.contradictions`.
@@ -39,7 +43,7 @@ def compose_train_config(arguments: Sequence[str]) -> TrainConfig:
     return _compose(TrainConfig, arguments)
 
 
-def compose_to_explain(arguments: Sequence[str]) -> TrainConfig:
+def compose_to_explain(arguments: Sequence[Source]) -> TrainConfig:
     """As `compose_train_config`, but contradictions stop nothing: they are part of what is explained."""
     return _compose(TrainConfig, arguments, refuse_contradictions=False)
 
@@ -60,16 +64,24 @@ def list_recipes() -> dict[str, str]:
     return {name: lines[0].lstrip("# ").rstrip() if lines else "" for name, lines in comments.items()}
 
 
-def with_default_recipe(arguments: list[str]) -> list[str]:
+def with_default_recipe(arguments: Sequence[GivenSource]) -> list[GivenSource | str]:
     """The arguments behind the recipe `demo`, where they name neither a recipe, nor a file, nor a model.
 
     The bundled model learns next to nothing at the learning rate that is the default for models of any size.
     """
-    named = any("=" not in argument or argument.startswith("model.path=") for argument in arguments)
-    return arguments if named else ["demo", *arguments]
+    return [*arguments] if any(map(_names_a_model, arguments)) else ["demo", *arguments]
 
 
-def _compose(model_class: type[Config], arguments: Sequence[str], refuse_contradictions: bool = True) -> Config:
+def _names_a_model(source: Source) -> bool:
+    if isinstance(source, str):
+        return "=" not in source or source.startswith("model.path=")
+    if isinstance(source, Mapping):
+        section = source.get("model")
+        return "model.path" in source or (isinstance(section, Mapping) and "path" in section)
+    return True
+
+
+def _compose(model_class: type[Config], arguments: Sequence[Source], refuse_contradictions: bool = True) -> Config:
     whole, errors = Document(), []
     for argument in arguments:
         try:
@@ -101,7 +113,11 @@ def _holds(tree: Any, path: KeyPath) -> bool:
 # Sources
 
 
-def _read_argument(model_class: type[BaseModel], argument: str) -> Document:
+def _read_argument(model_class: type[BaseModel], argument: Source) -> Document:
+    if isinstance(argument, TrainConfig):
+        return Document(argument.model_dump())
+    if not isinstance(argument, str):
+        return read_mapping(model_class, argument)
     override = _OVERRIDE.fullmatch(argument)
     if override:
         return _read_override(model_class, override[1], override[2], argument)
@@ -117,20 +133,8 @@ def _read_override(model_class: type[BaseModel], key: str, text: str, argument: 
         argument.encode()
     except UnicodeEncodeError:
         raise YamlError([f"{argument!r}: not valid UTF-8"]) from None
-    path = tuple(key.split("."))
-    value = _override_value(locate(model_class, path).annotation, text, argument)
-    tree: dict[str, Any] = {path[-1]: value}
-    for name in reversed(path[:-1]):
-        tree = {name: tree}
-    return Document(tree, dict.fromkeys(_paths(tree, ()), argument))
-
-
-def _paths(tree: Any, above: KeyPath) -> Iterator[KeyPath]:
-    """The paths of a value and of all values in it."""
-    children = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for part, value in children:
-        yield (*above, part)
-        yield from _paths(value, (*above, part))
+    tree = nested(key, _override_value(locate(model_class, tuple(key.split("."))).annotation, text, argument))
+    return Document(tree, dict.fromkeys(paths_in(tree), argument))
 
 
 def _override_value(annotation: Any, text: str, argument: str) -> Any:

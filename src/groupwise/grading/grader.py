@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groupwise.closing import Closing
 from groupwise.completion import Completion, Prompt
@@ -40,15 +40,22 @@ class PendingGroup:
 
 
 class Grader(Closing):
-    """Grades completions as the configuration says. Workers start when they are first needed, and end with `close`."""
+    """Grades completions as the configuration says. Workers start when they are first needed, and end with `close`.
+
+    objects: see `GraderPool`.
+    """
 
     def __init__(
-        self, config: TrainConfig, tokenizer: PreTrainedTokenizerBase, think_ids: tuple[int, int] | None
+        self,
+        config: TrainConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        think_ids: tuple[int, int] | None,
+        objects: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
-        self._pool = GraderPool(config)
+        self._pool = GraderPool(config, objects)
         self.names_K = component_names(list(config.reward_tables().values()))
 
     @property

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.grading.as_written import grade_literal
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions, Correctness
+from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
 from groupwise.grading.math.extract import extract
@@ -34,10 +35,14 @@ GraderKind = Literal["math", "number", "code", "literal", "scorer", "function"]
 
 
 class GraderPool(Closing):
-    """The graders that a configuration needs. Workers start when they are first asked, and end with `close`."""
+    """The graders that a configuration needs. Workers start when they are first asked, and end with `close`.
 
-    def __init__(self, config: TrainConfig) -> None:
+    objects: the reward functions whose path is `object:NAME`, by name.
+    """
+
+    def __init__(self, config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._config = config
+        self._objects = objects or {}
         self._workers = config.grading.workers or os.cpu_count() or 1
         self._open = ExitStack()
         self._functions: dict[tuple[object, ...], RewardFunction] = {}
@@ -134,8 +139,19 @@ class GraderPool(Closing):
         # Domains may differ in weight, condition and what a failure does, and still share the processes.
         key = (name, options.path, options.call, options.timeout_seconds, options.retries, options.memory_mb)
         if key not in self._functions:
-            self._functions[key] = self._open.enter_context(RewardFunction(name, options, workers=self._workers))
+            function = self._object(name) if options.path.startswith(IN_PROCESS) else None
+            opened = RewardFunction(name, options, workers=self._workers, function=function)
+            self._functions[key] = self._open.enter_context(opened)
         return self._functions[key]
+
+    def _object(self, name: str) -> Callable[..., Any]:
+        if name not in self._objects:
+            raise DataError(
+                f"the reward function {name!r} was given as a Python object, and only a program that has it can call "
+                f"it: give it again, as in groupwise.resume(RUN, rewards={{{name!r}: ...}}), or name a file in "
+                f"rewards.functions.{name}.path"
+            )
+        return self._objects[name]
 
     def _code_sandbox(self) -> Sandbox:
         if self._sandbox is None:

@@ -24,6 +24,9 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         for number in (signal.SIGINT, signal.SIGTERM):
+            # A handler that was not set from Python could not be put back.
+            if signal.getsignal(number) is None:
+                continue
             try:
                 self._previous[number] = signal.signal(number, self._handle)
             except ValueError:  # signals belong to the main thread; elsewhere its owner decides

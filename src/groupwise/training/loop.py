@@ -1,13 +1,15 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.config import TrainConfig
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
-from groupwise.grading.graded_group import GradingError
+from groupwise.grading.graded_group import GradedGroup, GradingError
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.metric import Metric, merge_metrics
@@ -46,26 +48,77 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Run(Prepared):
-    """A training run in its folder."""
+    """A training run in its folder.
+
+    config: with micro-batches that fit. stated: as it was given, and as config.yaml holds it.
+    """
 
     config: TrainConfig
+    stated: TrainConfig
     folder: RunFolder
     state: TrainState
     ranks: Ranks
     tracker: Tracker
 
 
-def train(run: Run) -> bool:
-    """Run the remaining steps; False if it was interrupted. Either way the last finished step is in a checkpoint."""
+@dataclass
+class Step:
+    """A finished step of a run.
+
+    metrics: its line of metrics.jsonl, by the names of `docs/metrics.md`. admitted: the groups that were trained on,
+    with advantages_PG; sampled: all of them. is_last: set by `stop`.
+    """
+
+    run: Run
+    metrics: dict[str, Any]
+    admitted: list[GradedGroup]
+    sampled: list[GradedGroup]
+    advantages_PG: Advantages
+    is_last: bool = False
+
+    @property
+    def number(self) -> int:
+        """From 1."""
+        return int(self.metrics["step"])
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model as this step left it. The run trains on: read it, or copy it."""
+        return self.run.policy.model
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """That of the model."""
+        return self.run.policy.tokenizer
+
+    @property
+    def rollouts(self) -> list[dict[str, Any]]:
+        """A record of each completion that this process sampled, as in the files of rollouts/."""
+        by_position = {group.position: row for group, row in zip(self.admitted, self.advantages_PG, strict=True)}
+        return [row for group in self.sampled for row in group.rows(by_position.get(group.position))]
+
+    def stop(self) -> None:
+        """End the run with this step, as if it had no more of them: the model is saved and measured."""
+        self.is_last = True
+
+
+def steps(run: Run) -> Iterator[Step]:
+    """The remaining steps, each when it is finished. However they end, the last one is in a checkpoint.
+
+    Raises:
+        Interrupted: at Ctrl-C during a step.
+        GradingError: if a reward could not judge and is to stop the run then.
+    """
     config, state, ranks = run.config, run.state, run.ranks
-    with Interrupts() as interrupts:
-        try:
-            while state.step < config.run.steps:
-                clock, step = Clock(), state.step + 1
+    interrupts = Interrupts()
+    try:
+        while state.step < config.run.steps:
+            with interrupts:
+                clock, number = Clock(), state.step + 1
 
                 # An interrupt while sampling ends the step at once: nothing has changed since the last one.
                 with interrupts.immediate():
-                    collected = collect(run.sampler, step, state.problem_position, frozenset(state.retired), ranks)
+                    collected = collect(run.sampler, number, state.problem_position, frozenset(state.retired), ranks)
                 run.engine.sleep()
                 clock.lap("sampling")
 
@@ -73,10 +126,10 @@ def train(run: Run) -> bool:
                 batch = step_batch(collected.admitted, advantages_PG, config)
                 lr = set_learning_rate(run)
                 updated = update(
-                    run.policy, run.reference, run.optimizer, batch, step, config, ranks, state.entropy_coefficient
+                    run.policy, run.reference, run.optimizer, batch, number, config, ranks, state.entropy_coefficient
                 )
-                run.engine.load_weights(run.policy.model.named_parameters(), version=step)
-                if run.reference is not None and is_due(step, config.kl.refresh_reference_every_steps):
+                run.engine.load_weights(run.policy.model.named_parameters(), version=number)
+                if run.reference is not None and is_due(number, config.kl.refresh_reference_every_steps):
                     refresh(run.reference, run.policy)
                 clock.lap("training")
 
@@ -86,26 +139,31 @@ def train(run: Run) -> bool:
                     updated.metrics,
                 ]
                 values = over_ranks(measured, updated, ranks)
-                line = {"step": step, "optimizer/lr": lr, **values}
+                line = {"step": number, "optimizer/lr": lr, **values}
                 line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
                 line["time/waited_for_rewards_seconds"] = collected.waited_seconds
                 advance(state, collected, values, clock, config, ranks)
-                if is_due(step, config.problems.eval_every_steps) and step < config.run.steps:
+                if is_due(number, config.problems.eval_every_steps) and number < config.run.steps:
                     line |= eval_fields(run)
-                write(run, line, collected, advantages_PG)
-                if is_due(step, config.run.checkpoint_every_steps) or step == config.run.steps:
+                step = Step(run, line, collected.admitted, collected.sampled, advantages_PG)
+                write(step)
+                if is_due(number, config.run.checkpoint_every_steps) or number == config.run.steps:
                     checkpoint(run)
                 interrupts.raise_if_asked()
-        except Interrupted:
-            checkpoint(run)
-            return False
-        except GradingError as error:
-            checkpoint(run)
-            raise GradingError(
-                f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
-                f"groupwise train --resume {run.folder.path}"
-            ) from error
-    return True
+            yield step
+            if step.is_last:
+                break
+    except GradingError as error:
+        checkpoint(run)
+        raise GradingError(
+            f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
+            f"groupwise train --resume {run.folder.path}"
+        ) from error
+    except (Interrupted, GeneratorExit):
+        checkpoint(run)
+        raise
+    if state.step < config.run.steps:
+        checkpoint(run)
 
 
 def set_learning_rate(run: Run) -> float:
@@ -166,21 +224,18 @@ def eval_fields(run: Run) -> dict[str, float]:
     return {f"eval/{mode}/accuracy": measurement.accuracy.value for mode, measurement in measured.items()}
 
 
-def write(run: Run, line: dict[str, Any], collected: Collected, advantages_PG: Advantages) -> None:
+def write(step: Step) -> None:
     """Report the metrics, the failures of rewards, and the completions when they are due."""
-    rows: list[dict[str, Any]] = []
-    own_failures = [failure for group in collected.sampled for failure in group.failures()]
+    run, number = step.run, step.number
+    own_failures = [failure for group in step.sampled for failure in group.failures()]
     failures = [failure for rank in run.ranks.gather(own_failures) for failure in rank]
-    due = is_due(line["step"], run.config.run.rollouts_every_steps)
-    if due:
-        by_position = {group.position: row for group, row in zip(collected.admitted, advantages_PG, strict=True)}
-        own = [row for group in collected.sampled for row in group.rows(by_position.get(group.position))]
-        rows = [row for rank in run.ranks.gather(own) for row in rank]
+    due = is_due(number, run.config.run.rollouts_every_steps)
+    rows = [row for rank in run.ranks.gather(step.rollouts) for row in rank] if due else []
     if run.ranks.rank == 0:
-        run.tracker.step(line)
-        run.tracker.failures(line["step"], failures)
+        run.tracker.step(step.metrics)
+        run.tracker.failures(number, failures)
         if due:
-            run.tracker.rollouts(line["step"], rows)
+            run.tracker.rollouts(number, rows)
 
 
 def checkpoint(run: Run) -> None:

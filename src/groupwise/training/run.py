@@ -2,6 +2,7 @@
 
 import resource
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from groupwise import __version__
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
-from groupwise.config.compose import compose_train_config
-from groupwise.errors import DataError, UsageError
+from groupwise.config.compose import Source, compose_train_config
+from groupwise.errors import DataError, RunInterrupted, UsageError
 from groupwise.evaluation.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
@@ -20,8 +21,9 @@ from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker, Trackers
 from groupwise.training.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
-from groupwise.training.loop import Run, train
-from groupwise.training.setup import assemble, prepare
+from groupwise.training.interrupt import Interrupted
+from groupwise.training.loop import Run, Step, steps
+from groupwise.training.setup import Objects, assemble, prepare
 
 # What a resumed run may change: how long it is and what it writes. The length enters a falling learning rate, and that
 # is said.
@@ -31,26 +33,48 @@ RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", 
 SILENT_VERSION = "0.1.0"
 
 
-def compose_and_start(arguments: list[str], dry_run: bool, screen: Tracker) -> dict[str, Any] | None:
+def compose_and_start(arguments: Sequence[str], dry_run: bool, screen: Tracker) -> dict[str, Any] | None:
     """Train from the beginning; the summary, or None if interrupted or only planned (`dry_run`)."""
     config = compose_train_config(arguments)
+    if not dry_run:
+        return _finish(start(config, default_name(arguments), screen), screen)
+    warn(config, screen)
+    prepared = prepare(config, screen)
+    prepared.sampler.grader.close()
+    prepared.engine.close()
+    return None
+
+
+def resume_run(path: str, overrides: Sequence[str], screen: Tracker) -> dict[str, Any] | None:
+    """Resume from the newest sound checkpoint; the summary, or None if interrupted. Raises as `reopen`."""
+    run = reopen(path, overrides, screen)
+    return RunFolder.existing(path).read_summary() if run is None else _finish(run, screen)
+
+
+def warn(config: TrainConfig, screen: Tracker) -> None:
+    """Say what is unsound."""
     for finding in contradictions(config):
         screen.note(f"{finding.level}: {finding.message}")
-    if config.run.output and not dry_run:
+
+
+def start(
+    config: TrainConfig, name: str, screen: Tracker, objects: Objects | None = None, folder: RunFolder | None = None
+) -> Run:
+    """A new run before its first step. objects: see `GraderPool`. folder: its folder, where there is one already.
+
+    Raises as `prepare`, and UsageError if the folder cannot be made.
+    """
+    warn(config, screen)
+    if config.run.output and folder is None:
         RunFolder.refuse_existing(Path(config.run.output))
-    prepared = prepare(config, screen)
-    if dry_run:
-        prepared.sampler.grader.close()
-        prepared.engine.close()
-        return None
-    folder = RunFolder.create(config.run.output, default_name(arguments))
+    prepared = prepare(config, screen, objects=objects)
+    folder = folder or RunFolder.create(config.run.output, name)
     state = TrainState(entropy_coefficient=config.entropy.bonus.start)
-    run = assemble(config, prepared, folder, state, trackers_of(screen, folder))
-    return _train_and_finish(run, config)
+    return assemble(config, prepared, folder, state, trackers_of(screen, folder))
 
 
-def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, Any] | None:
-    """Resume from the newest sound checkpoint; the summary, or None if interrupted.
+def reopen(path: str, overrides: Sequence[str], screen: Tracker, objects: Objects | None = None) -> Run | None:
+    """A run at its newest sound checkpoint; None if it is complete.
 
     Raises:
         UsageError: for an override that would change what a step computes.
@@ -71,7 +95,7 @@ def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, An
             screen.note(
                 f"the run in '{path}' is complete; to train further: groupwise train --resume {path} run.steps=N"
             )
-            return summary
+            return None
     if config.optimizer.schedule != "constant" and any(o.startswith("run.steps") for o in overrides):
         screen.note(
             f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
@@ -80,7 +104,7 @@ def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, An
     checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints)
     for reason in rejected:
         screen.note(f"passed over a checkpoint: {reason}")
-    prepared = prepare(config, screen, context["threads"], context.get("micro_batch_tokens"))
+    prepared = prepare(config, screen, context["threads"], context.get("micro_batch_tokens"), objects)
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot be resumed")
@@ -91,7 +115,7 @@ def resume_run(path: str, overrides: list[str], screen: Tracker) -> dict[str, An
         state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
     run = assemble(config, prepared, folder, state, trackers_of(screen, folder))
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
-    return _train_and_finish(run, config)
+    return run
 
 
 def _refuse_older_options(folder: RunFolder, version: str) -> None:
@@ -112,23 +136,39 @@ def trackers_of(screen: Tracker, folder: RunFolder) -> Tracker:
     return Trackers(RunFiles(folder), screen)
 
 
-def _train_and_finish(run: Run, config: TrainConfig) -> dict[str, Any] | None:
-    """The summary, None if interrupted. config: as it was given; that of the run has micro-batches that fit."""
+def run_steps(run: Run) -> Iterator[Step]:
+    """The remaining steps of a run; behind the last one its model is saved and measured.
+
+    Raises:
+        RunInterrupted: at Ctrl-C.
+        GradingError: if a reward could not judge and is to stop the run then.
+    """
     summary, folder = None, run.folder.path
     with closing(run.engine), closing(run.sampler.grader):
         try:
-            run.tracker.start(config, RunContext(folder, run.state.step, {"groupwise": __version__, **run.context}))
-            if train(run):
-                _save_final_model(run)
-                summary = _summary(run)
+            run.tracker.start(run.stated, RunContext(folder, run.state.step, {"groupwise": __version__, **run.context}))
+            yield from steps(run)
+            _save_final_model(run)
+            summary = _summary(run)
+        except Interrupted:
+            raise RunInterrupted(folder, run.state.step, run.config.run.steps) from None
         finally:
             run.tracker.finish(summary)
-    if summary is None:
-        run.tracker.note(
-            f"stopped after step {run.state.step} of {config.run.steps}; resume it with: "
-            f"groupwise train --resume {folder}"
-        )
-    return summary
+
+
+def _finish(run: Run, screen: Tracker) -> dict[str, Any] | None:
+    try:
+        return finish(run)
+    except RunInterrupted as stopped:
+        screen.note(str(stopped))
+        return None
+
+
+def finish(run: Run) -> dict[str, Any]:
+    """All remaining steps; the summary. Raises as `run_steps`."""
+    for _ in run_steps(run):
+        pass
+    return run.folder.read_summary()
 
 
 def _save_final_model(run: Run) -> None:
@@ -189,7 +229,7 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def default_name(arguments: list[str]) -> str:
+def default_name(arguments: Sequence[Source]) -> str:
     """The name of a run from the last recipe or file that it was given."""
-    named = [Path(argument).stem for argument in arguments if "=" not in argument]
+    named = [Path(argument).stem for argument in arguments if isinstance(argument, str) and "=" not in argument]
     return named[-1] if named else "train"

@@ -1,8 +1,9 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from typing import Any
 
 import torch
 
@@ -25,6 +26,8 @@ from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Sampler
 from groupwise.training.loop import Prepared, Run
+
+Objects = Mapping[str, Callable[..., Any]]
 
 
 def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
@@ -57,11 +60,17 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
     )
 
 
-def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch_tokens: int | None = None) -> Prepared:
+def prepare(
+    config: TrainConfig,
+    tracker: Tracker,
+    threads: int = 0,
+    micro_batch_tokens: int | None = None,
+    objects: Objects | None = None,
+) -> Prepared:
     """Load and check everything that the configuration names, and try out whether it fits into memory.
 
     A resumed run names the threads and the size of the micro-batches that it began with: both change how sums are
-    rounded. `threads` overrides the configured number unless 0.
+    rounded. `threads` overrides the configured number unless 0. objects: see `GraderPool`.
 
     Raises:
         DataError: if a model, file, or problem cannot be used.
@@ -80,7 +89,7 @@ def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch
         remarks += check_domains(source.domains, config.domains)
         problems = [*source.some, *held_out]
         longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
-        grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids))
+        grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids, objects))
         remarks += grader.check(problems, policy.tokenizer.encode)
         for remark in remarks:
             tracker.note(remark)
@@ -123,6 +132,7 @@ def prepare(config: TrainConfig, tracker: Tracker, threads: int = 0, micro_batch
 def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, tracker: Tracker) -> Run:
     """The run in its folder, with micro-batches that fit."""
     batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
-    config = config.model_copy(update={"batch": batch})
-    ranks = Ranks.current()
-    return Run(**vars(prepared), config=config, folder=folder, state=state, ranks=ranks, tracker=tracker)
+    fitting, ranks = config.model_copy(update={"batch": batch}), Ranks.current()
+    return Run(
+        **vars(prepared), config=fitting, stated=config, folder=folder, state=state, ranks=ranks, tracker=tracker
+    )

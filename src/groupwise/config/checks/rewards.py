@@ -7,9 +7,10 @@ from functools import partial
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks.table import Table, each_once
-from groupwise.findings import Finding, suggest_word
+from groupwise.findings import Finding, suggest_word, unused
 from groupwise.grading.components.component import RewardComponent
 from groupwise.grading.components.correctness import GRADERS
+from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.reward_options import (
     BUILT_IN,
     CORRECTNESS,
@@ -23,7 +24,7 @@ from groupwise.grading.reward_options import (
 
 def rewards(config: TrainConfig) -> Iterator[Finding]:
     """What is rewarded, in every table."""
-    for check in (weights, names, conditions, trap, components):
+    for check in (weights, names, objects, conditions, trap, components):
         yield from each_once(config, check)
 
 
@@ -53,6 +54,17 @@ def names(table: Table) -> Iterator[Finding]:
                 "conditions use it; rename it"
             )
             yield table.error((f"functions.{name}.path",), text)
+
+
+def objects(table: Table) -> Iterator[Finding]:
+    """Options of worker processes, of a function that is called in this one."""
+    for name, function in table.options.functions.items():
+        for option in ("timeout_seconds", "retries", "memory_mb") if function.path.startswith(IN_PROCESS) else ():
+            because = f"{table.key(f'functions.{name}.path')}={function.path}"
+            default = FunctionOptions.model_fields[option].default
+            remedy = "define the function in a file of its own"
+            key = table.key(f"functions.{name}.{option}")
+            yield from unused(key, getattr(function, option), default, because, remedy)
 
 
 def components(table: Table) -> Iterator[Finding]:

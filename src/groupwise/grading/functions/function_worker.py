@@ -53,9 +53,13 @@ def load(init: dict[str, Any]) -> Callable[[list[dict[str, Any]]], list[float]]:
     init: `path` of the function, and `call`, which is `sample` (the list then has one) or `batch`.
     Raises LoadError.
     """
-    function = find(init["path"])
-    names = wanted_arguments(function, init["path"])
-    batch = init["call"] == "batch"
+    return handler(find(init["path"]), init["path"], init["call"])
+
+
+def handler(function: Callable[..., Any], path: str, call: str) -> Callable[[list[dict[str, Any]]], list[float]]:
+    """As `load`, of a function that is here already; `path` names it in messages."""
+    names = wanted_arguments(function, path)
+    batch = call == "batch"
     runner: list[Any] = []
 
     def handle(samples: list[dict[str, Any]]) -> list[float]:

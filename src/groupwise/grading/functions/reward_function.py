@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.grading.functions.function_worker import ARGUMENTS
+from groupwise.grading.functions.in_process import InProcess
 from groupwise.grading.functions.samples import SampleInput
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.grading.workers import Failure, Result, WorkerPool
@@ -35,12 +36,24 @@ class RewardFunction(Closing):
     """A reward function, ready to be called; close it, or use it as a context manager.
 
     name: of its component. workers: processes, and so the calls at one time. The function is loaded in them, never in
-    this process, with the current directory on the import path.
+    this process, with the current directory on the import path. function: called in this process in place of that at
+    `options.path`, without a deadline.
     """
 
-    def __init__(self, name: str, options: FunctionOptions, *, workers: int = 2) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: FunctionOptions,
+        *,
+        workers: int = 2,
+        function: Callable[..., Any] | None = None,
+    ) -> None:
         self.name = name
         self.options = options
+        self._pool: WorkerPool | InProcess
+        if function is not None:
+            self._pool = InProcess(function, name, options.call)
+            return
         self._pool = WorkerPool(
             "groupwise.grading.functions.function_worker:load",
             workers=workers,
@@ -99,10 +112,11 @@ class RewardFunction(Closing):
         if failure.kind == "not_started":
             return f"{head} cannot be loaded: {failure.message}{printed}"
         expected = "a finite number" if self.options.call == "sample" else f"a list of {count} finite numbers"
+        if not isinstance(self._pool, InProcess):
+            expected += f" within {self.options.timeout_seconds:g} s and {self.options.memory_mb} MB"
         return (
             f"{head} failed on a dry run, on problem {problem_id}: {failure.kind}: {failure.message}; "
-            f"expected {expected} within {self.options.timeout_seconds:g} s and "
-            f"{self.options.memory_mb} MB. Fix the function, or its options under rewards.functions.{self.name}"
+            f"expected {expected}. Fix the function, or its options under rewards.functions.{self.name}"
             f"{printed}"
         )
 

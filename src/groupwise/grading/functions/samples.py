@@ -38,18 +38,19 @@ def row_of(problem: Problem) -> dict[str, Any]:
         "answer": problem.answer,
         "domain": problem.domain,
     }
-    return {**own, **{str(key): _plain(value) for key, value in problem.row.items()}}
+    return {**own, **{str(key): plain(value) for key, value in problem.row.items()}}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON holds it."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     return str(value)

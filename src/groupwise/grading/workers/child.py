@@ -48,7 +48,7 @@ def _start(first: dict[str, Any]) -> tuple[dict[str, Any], Callable[[Any], Any] 
     try:
         handler: Callable[[Any], Any] = getattr(importlib.import_module(module), name)(first["init"])
     except BaseException as error:
-        return _failure(error), None
+        return failure_of(error), None
     if first["memory_mb"]:
         limit = _address_space_bytes() + first["memory_mb"] * 2**20
         with suppress(ValueError, OSError):  # macOS has no such limit.
@@ -60,7 +60,7 @@ def _call(handler: Callable[[Any], Any], payload: Any) -> dict[str, Any]:
     try:
         value = handler(payload)
     except BaseException as error:
-        answer = _failure(error)
+        answer = failure_of(error)
     else:
         try:
             json.dumps(value, allow_nan=False)
@@ -73,7 +73,8 @@ def _call(handler: Callable[[Any], Any], payload: Any) -> dict[str, Any]:
     return answer
 
 
-def _failure(error: BaseException) -> dict[str, Any]:
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """What a call says that raised: kind, message and data."""
     kind = getattr(error, "failure_kind", "")
     if kind:
         return {"kind": kind, "message": str(error), "data": getattr(error, "failure_data", None)}
