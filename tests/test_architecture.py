@@ -23,7 +23,7 @@ LEVELS = (
     {"track"},
     {"evaluation"},
     {"training"},
-    {"bundled"},
+    {"api", "bundled"},
     {"cli"},
     {"__main__"},
 )

@@ -22,7 +22,7 @@ class DataError(GroupwiseError):
     exit_code = 3
 
 
-class RunInterrupted(KeyboardInterrupt):  # noqa: N818 - as KeyboardInterrupt, it is no error
+class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C, or a signal that asks for the end: the last finished step of the run in `folder` is in a checkpoint."""
 
     def __init__(self, folder: Path, step: int, steps: int) -> None:

@@ -16,8 +16,8 @@ from pydantic_core import ErrorDetails
 from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.describe import all_keys
-from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.given import nested, paths_in, read_mapping
+from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.merge import merged
 from groupwise.config.messages import dotted, explain
 from groupwise.config.schema import Path as KeyPath

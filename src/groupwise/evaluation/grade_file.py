@@ -3,7 +3,7 @@
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,13 +116,19 @@ def read_policy(overrides: Sequence[str]) -> MathOptions:
             values[key.strip()] = _value(text, override)
         except YamlError as error:
             errors += error.messages
+    return policy_of(values, errors)
+
+
+def policy_of(values: Mapping[str, Any], errors: Sequence[str] = ()) -> MathOptions:
+    """The policy with these options. Raises UsageError that lists everything that is wrong, behind `errors`."""
     positions: dict[KeyPath, str] = {(key,): f"{key}=…" for key in values}
+    found = [*errors]
     try:
         policy = MathOptions.model_validate(values)
     except ValidationError as error:
-        errors += [explain(MathOptions, detail, positions) for detail in error.errors()]
-    if errors:
-        raise UsageError("the options of the grader:\n" + "\n".join(f"- {error}" for error in errors))
+        found += [explain(MathOptions, detail, positions) for detail in error.errors()]
+    if found:
+        raise UsageError("the options of the grader:\n" + "\n".join(f"- {error}" for error in found))
     return policy
 
 

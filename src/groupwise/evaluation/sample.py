@@ -1,6 +1,6 @@
 """`groupwise eval` and `groupwise sample`: a model answers, without training."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,8 +22,8 @@ from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.sampling import derive_seed
 
 
-def evaluate(config: TrainConfig) -> dict[str, Any]:
-    """Measure the configured model on the configured held-out problems.
+def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | None = None) -> dict[str, Any]:
+    """Measure the configured model on the configured held-out problems. objects: see `GraderPool`.
 
     `remarks` are for people: which rows are left out, and where programs run.
     """
@@ -34,7 +34,7 @@ def evaluate(config: TrainConfig) -> dict[str, Any]:
     check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     with (
         closing(make_engine(config, policy)) as engine,
-        Grader(config, policy.tokenizer, policy.think_ids) as grader,
+        Grader(config, policy.tokenizer, policy.think_ids, objects) as grader,
     ):
         remarks += grader.check(problems, policy.tokenizer.encode)
         measured = measure_all(policy, engine, grader, problems, config)

@@ -38,6 +38,9 @@ class Explanation:
         """Whether `groupwise train` would not start."""
         return any(finding.level == "error" for finding in self.findings)
 
+    def __str__(self) -> str:
+        return to_text(self)
+
 
 def explain(config: TrainConfig) -> Explanation:
     """Explain any configuration, also one that is refused."""

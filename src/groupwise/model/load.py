@@ -144,8 +144,13 @@ def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
 
 def save_model(policy: Policy, folder: Path) -> None:
     """Write model and tokenizer in Hugging Face form (safetensors)."""
-    policy.model.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
+    save_pretrained(policy.model, policy.tokenizer, folder)
+
+
+def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """As `save_model`, of any model."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     config.pop("_attn_implementation", None)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -37,6 +37,11 @@ class ConsoleTracker(Tracker):
         self._recent: deque[dict[str, Any]] = deque(maxlen=WINDOW_STEPS)
         self._live: Live | None = None
 
+    @staticmethod
+    def of_lines() -> "ConsoleTracker":
+        """Plain lines wherever they go: no panel, no colours, nothing that moves the cursor."""
+        return ConsoleTracker(Console(force_terminal=False, force_jupyter=False, color_system=None))
+
     def note(self, text: str) -> None:
         """Print a remark, whatever characters it has."""
         # What stands in square brackets, of a prompt or of an equation, is text and no markup. What a program prints

@@ -1,10 +1,13 @@
 """The folder of a run."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from groupwise.errors import DataError, UsageError
+from groupwise.track.atomic_files import remove_tree
 
 
 class RunFolder:
@@ -41,6 +44,27 @@ class RunFolder:
         except OSError as error:
             raise UsageError(f"the run folder '{path}' cannot be made: {error.strerror}") from error
         return folder
+
+    @staticmethod
+    @contextmanager
+    def tentative(output: str, name: str) -> "Iterator[RunFolder]":
+        """As `create`; what was made is removed again if the block raises."""
+        path = Path(output) if output else _free(Path("runs"), name)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        made = RunFolder.create(str(path), name)
+        try:
+            yield made
+        except BaseException:
+            # It was empty or not there.
+            for part in path.iterdir():
+                if part.is_dir():
+                    remove_tree(part)
+                else:
+                    part.unlink()
+            for folder in missing:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
 
     @staticmethod
     def refuse_existing(path: Path) -> None:

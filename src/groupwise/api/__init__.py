@@ -1,0 +1,1 @@
+"""What `import groupwise` offers to scripts and notebooks; see docs/api.md."""

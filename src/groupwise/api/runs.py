@@ -1,0 +1,232 @@
+"""Training from a program: whole runs, their steps one by one, and runs that are resumed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+from groupwise.api.inputs import INPUTS, Model, Path_, Problems, Sources, Tokenizer, composed, gather
+from groupwise.api.results import Run
+from groupwise.api.rewards import Resolved, Rewards, resolve
+from groupwise.closing import Closing
+from groupwise.config import TrainConfig
+from groupwise.config.compose import compose_train_config
+from groupwise.config.given import paths_in, read_mapping
+from groupwise.config.yaml_document import YamlError
+from groupwise.errors import DataError, UsageError
+from groupwise.findings import shown
+from groupwise.grading.functions.in_process import IN_PROCESS
+from groupwise.grading.reward_options import FunctionOptions
+from groupwise.track.console import ConsoleTracker
+from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import Tracker
+from groupwise.training import loop, run
+from groupwise.training.loop import Step
+
+
+def train(
+    config: Sources = (),
+    *,
+    model: Model | None = None,
+    tokenizer: Tokenizer | None = None,
+    problems: Problems | None = None,
+    eval_problems: Problems | None = None,
+    rewards: Rewards | None = None,
+    output: Path_ | None = None,
+    quiet: bool = False,
+    **overrides: Any,
+) -> Run:
+    """Train a model, as `groupwise train` does.
+
+    config: a recipe, a YAML file, `key=value`, a dict, a TrainConfig, or a list of these; later ones win. Without one
+    and without a model: the recipe `demo`.
+    model: `bundled`, a path, a hub id, or a loaded model of transformers, of which a copy is trained.
+    tokenizer: of a loaded model, unless the model says where it came from.
+    problems, eval_problems: rows (dicts, a dataset, a DataFrame), or a path or source as in problems.train.
+    rewards: functions, or paths FILE.py:NAME, also as pairs with a weight, or a dict of these by name. They are added
+    to the rewards that the configuration has, of which a dict may hold options too: `{"format": {"weight": 0.2}}`.
+    output: the folder of the run; runs/NAME-NUMBER otherwise.
+    quiet: print nothing.
+    overrides: options, as `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`.
+
+    Raises:
+        UsageError: for arguments and options, all that is wrong at once; nothing is left behind.
+        DataError: for a model, problems or a reward that cannot be used; nothing is left behind.
+        RunInterrupted: at Ctrl-C; it is a KeyboardInterrupt, and the run can be resumed.
+    """
+    begun = _begin(config, model, tokenizer, problems, eval_problems, rewards, output, quiet, overrides)
+    run.finish(begun)
+    return Run(begun.folder.path)
+
+
+def resume(run_or_folder: Run | Path_, *, rewards: Rewards | None = None, quiet: bool = False, **overrides: Any) -> Run:
+    """Resume a run from its newest checkpoint, as `groupwise train --resume` does.
+
+    rewards: again those of `train` that run in its process; others may be given too, and have to be the same.
+    overrides: run.steps and other options that do not change what a step computes.
+
+    Raises as `train`; DataError too if model or problems are no longer those of the run.
+    """
+    folder, reopened = _reopen(run_or_folder, rewards, quiet, overrides)
+    if reopened is not None:
+        run.finish(reopened)
+    return Run(folder)
+
+
+class Steps(Closing):
+    """The steps of a run, each when it is finished: `for step in steps`. Behind the last one the model is saved.
+
+    Leaving the loop early leaves a checkpoint to resume from; `step.stop()` ends the run as finished. Close it, or use
+    it as a context manager, where an exception may leave the loop.
+    """
+
+    def __init__(self, folder: Path, begun: loop.Run | None) -> None:
+        self._folder, self._begun = folder, begun
+        self._steps: Iterator[Step] | None = None if begun is None else run.run_steps(begun)
+
+    @property
+    def run(self) -> Run:
+        """The run so far. Raises DataError before its first step."""
+        return Run(self._folder)
+
+    def __iter__(self) -> Steps:
+        return self
+
+    def __next__(self) -> Step:
+        """Raises RunInterrupted at Ctrl-C during the step."""
+        if self._steps is None:
+            raise StopIteration
+        return next(self._steps)
+
+    def close(self) -> None:
+        """Leave the run as it is, in a checkpoint."""
+        if self._begun is not None and inspect.isgenerator(self._steps):
+            if inspect.getgeneratorstate(self._steps) == inspect.GEN_CREATED:
+                self._begun.engine.close()
+                self._begun.sampler.grader.close()
+            self._steps.close()
+
+
+def steps(
+    config: Sources = (),
+    *,
+    resume: Run | Path_ | None = None,
+    model: Model | None = None,
+    tokenizer: Tokenizer | None = None,
+    problems: Problems | None = None,
+    eval_problems: Problems | None = None,
+    rewards: Rewards | None = None,
+    output: Path_ | None = None,
+    quiet: bool = False,
+    **overrides: Any,
+) -> Steps:
+    """The steps of `train`, for a loop of one's own; the arguments are the same, and so are the errors.
+
+    resume: a run whose remaining steps are meant, in place of a new one; then only `rewards` and `overrides` count.
+    """
+    if resume is None:
+        begun = _begin(config, model, tokenizer, problems, eval_problems, rewards, output, quiet, overrides)
+        return Steps(begun.folder.path, begun)
+    new = {"config": config, "model": model, "tokenizer": tokenizer, "problems": problems}
+    new |= {"eval_problems": eval_problems, "output": output}
+    stated = [name for name, value in new.items() if value is not None and not (name == "config" and value == ())]
+    if stated:
+        raise UsageError(f"{', '.join(stated)}: of a new run; a resumed run keeps its configuration")
+    return Steps(*_reopen(resume, rewards, quiet, overrides))
+
+
+def screen_of(quiet: bool) -> Tracker:
+    """What a program prints of a run: plain lines, also in a notebook; nothing at all if quiet."""
+    return Tracker() if quiet else ConsoleTracker.of_lines()
+
+
+def _begin(
+    config: Sources,
+    model: Any,
+    tokenizer: Any,
+    problems: Any,
+    eval_problems: Any,
+    rewards: Rewards | None,
+    output: Path_ | None,
+    quiet: bool,
+    overrides: Mapping[str, Any],
+) -> loop.Run:
+    """A new run before its first step, in a folder with what was passed as objects."""
+    inputs = gather(model, tokenizer, problems, eval_problems, rewards)
+    if output is not None:
+        inputs.options["run.output"] = fspath(output)
+    # Everything that is wrong is known before a folder is made.
+    sources = composed(config, inputs, Path("RUN"), overrides)
+    checked, name, screen = compose_train_config(sources), run.default_name(sources), screen_of(quiet)
+    for note in inputs.notes:
+        screen.note(note)
+    if not inputs.placed:
+        return run.start(checked, name, screen, inputs.objects)
+    with RunFolder.tentative(checked.run.output, name) as folder, inputs.in_words(folder.path):
+        inputs.write(folder.path)
+        placed = compose_train_config(composed(config, inputs, folder.path, overrides))
+        return run.start(placed, name, screen, inputs.objects, folder)
+
+
+def _reopen(
+    given: Run | Path_, rewards: Rewards | None, quiet: bool, overrides: Mapping[str, Any]
+) -> tuple[Path, loop.Run | None]:
+    folder = given.folder if isinstance(given, Run) else Path(fspath(given))
+    functions = Run(folder).config.rewards.functions
+    objects = _given_again(folder, functions, resolve(rewards))
+    missing = [name for name, function in functions.items() if function.path.startswith(IN_PROCESS)]
+    missing = [name for name in missing if name not in objects]
+    if missing:
+        again = ", ".join(f"{name!r}: ..." for name in missing)
+        raise DataError(
+            f"the run in '{folder}' has reward functions that only a program can call, {', '.join(missing)}: give "
+            f"them again, groupwise.resume({str(folder)!r}, rewards={{{again}}})"
+        )
+    screen = screen_of(quiet)
+    return folder, run.reopen(str(folder), _as_arguments(overrides), screen, objects)
+
+
+def _as_arguments(overrides: Mapping[str, Any]) -> list[str]:
+    """Overrides as on a command line."""
+    try:
+        tree = read_mapping(TrainConfig, overrides).tree
+    except YamlError as error:
+        raise UsageError("\n".join(error.messages)) from None
+    arguments = []
+    for path in paths_in(tree):
+        value: Any = tree
+        for part in path:
+            value = value[part]
+        if not isinstance(value, dict):
+            arguments.append(f"{'.'.join(map(str, path))}={shown(value)}")
+    return arguments
+
+
+def _given_again(
+    folder: Path, functions: Mapping[str, FunctionOptions], given: Resolved
+) -> dict[str, Callable[..., Any]]:
+    """The functions of a resumed run that it has to be given. Raises UsageError for others than it began with."""
+    errors = [*given.errors]
+    for name in given.names:
+        known = functions.get(name)
+        if known is None:
+            errors.append(f"rewards: the run has no reward function {name}; it has {', '.join(functions) or 'none'}")
+            continue
+        key = f"rewards.functions.{name}"
+        path, weight = given.options.get(f"{key}.path"), given.options.get(f"{key}.weight", known.weight)
+        if f"{key}.path" in given.placed:
+            file = given.placed[f"{key}.path"].partition(":")[0]
+            stored = folder.absolute() / INPUTS / file
+            is_same = stored.is_file() and stored.read_text(encoding="utf-8") == given.texts[file]
+            path = f"{stored}:{name}" if is_same else ""
+        if path != known.path or weight != known.weight:
+            errors.append(
+                f"rewards: {name} is not what the run began with, {known.path} with the weight {known.weight:g}; a "
+                "resumed run keeps its configuration"
+            )
+    if errors:
+        raise UsageError("\n".join(errors))
+    return given.objects
