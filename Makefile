@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-all test-exhaustive test-quick lint types format seeds model
+.PHONY: demo test test-all test-exhaustive test-quick lint types format seeds model docs docs-pages
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
@@ -35,6 +35,16 @@ types: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What of docs/ is made from the code: the pages and pictures of techniques, the tables of metrics and of translations.
+docs-pages: $(VENV)/.installed-dev
+	$(BIN)/python -m groupwise.explaining.docs docs
+	$(BIN)/python -m groupwise.importing.page > docs/translation.md
+	$(BIN)/python -m groupwise.track.metrics_page > docs/metrics.md
+
+# The site, in build/site. Nothing is fetched.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict --quiet
 
 # The table of the README: the demo with three seeds.
 seeds: $(VENV)/.installed
