@@ -51,7 +51,7 @@ def test_what_a_page_says() -> None:
         "```\nsg(min(r, cap))·A·log π\n```",
         "| `objective.surrogate.cap` | a number of more than 0 | `5.0` | Absolute upper bound",
         "J = (1/M) Σ_i Σ_t [ sg[min(r, 5)]·A·log π ]",
-        "A floor above the cap.",
+        "## What is checked\n\nA floor above the cap",
     ):
         assert part in text, part
 
