@@ -98,6 +98,8 @@ VARIANTS: dict[str, list[str]] = {
     "sequence mean of sums": ["objective.reduction=sequence_mean_token_sum", "optimizer.max_grad_norm=25.0"],
     "4 epochs, sequence-product ratio": [*EPOCHS, "objective.ratio=sequence_product"],
     "4 epochs, FIPO": [*EPOCHS, "objective.surrogate=fipo"],
+    "hot, BAPO": [*HOT, "objective.surrogate=bapo"],
+    "hot, BAPO by clipped sums": [*HOT, "objective.surrogate={type: bapo, contributions: clipped}"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
@@ -125,6 +127,8 @@ class Claim:
 CLAIMS = [
     Claim("Clipping keeps several large updates per step stable", "hot, PPO clip 0.2/0.28", "hot, no clip"),
     Claim("PPO's minimum is safer than the printed maximum", "hot, PPO clip 0.2/0.28", "hot, printed clip 0.2/0.28"),
+    Claim("Searched bounds are better than fixed ones", "hot, BAPO", "hot, PPO clip 0.2/0.28"),
+    Claim("Balancing gradients is better than balancing clipped sums", "hot, BAPO", "hot, BAPO by clipped sums"),
     Claim("KL 0.02 in the printed form harms", "4 epochs", "4 epochs, printed KL 0.02"),
     Claim(
         "KL 0.001 in the printed form harms less than 0.02", "4 epochs, printed KL 0.001", "4 epochs, printed KL 0.02"

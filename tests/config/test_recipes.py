@@ -27,6 +27,7 @@ TECHNIQUES = {
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
     "reinforce_plus_plus": [3],
+    "bapo": [3, 4, 11, 12],
     "olmo3": [1, 2, 3, 4, 5, 6, 7],
     "deepseek_v32": [7, 8, 9, 10, 11],
     # As printed they name 1 to 7 and 8 to 12; what is printed for 5 and 6 is something else.
@@ -40,6 +41,8 @@ WARNINGS = {
     "r1": ["rewards.format.weight", "objective.surrogate.clip_low", "kl.estimator"],
     # Its mean over tokens gives a group of equal rewards an advantage.
     "reinforce_plus_plus": ["advantage.estimator.unit"],
+    # The lower bound of the authors' sums takes the balance away from the target.
+    "bapo": ["objective.surrogate.contributions"],
     # Engine and trainer agree until model.compute_dtype=bfloat16.
     "olmo3": ["engine_correction"],
     # Generated sums are all of one domain.
@@ -136,6 +139,15 @@ VALUES: dict[str, dict[str, object]] = {
         "objective.surrogate.clip_low": 0.2,
         "objective.surrogate.clip_high": 0.2,
         "kl.estimator": "k2",
+    },
+    "bapo": {
+        "objective.surrogate.target": 0.5,
+        "objective.surrogate.balance": "odds",
+        "objective.surrogate.low_end": 0.95,
+        "objective.surrogate.high_end": 2.0,
+        "batch.minibatches_per_step": 256 // 64,
+        "batch.epochs_per_step": 2,
+        "optimizer.lr": 1e-6,
     },
     "olmo3": {
         "objective.surrogate.clip_low": 0.2,

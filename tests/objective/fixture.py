@@ -1,6 +1,7 @@
 """The small batch that the golden numbers are of: four sequences of 2, 3, 4 and 1 tokens, rewards 1, 0, 1, 0."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,6 +11,8 @@ from torch import Tensor
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_loss
 from groupwise.objective.reductions.reduction import Reduction, ReductionInputs, count_totals
+from groupwise.objective.segments import segment_sum
+from groupwise.objective.step_tokens import StepTokens
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
 
@@ -69,6 +72,20 @@ def inputs(reduction: Reduction, advantages_E: Tensor | None = None, **more: Any
         weights_N=weights(reduction),
         **{"advantages_N": advantages_E.repeat_interleave(LENGTHS), **more},
     )
+
+
+def with_step_values(objective: Objective, of: LossInputs) -> LossInputs:
+    """With what the surrogate computes where the inputs are all of an optimizer step, of one group."""
+    if not objective.surrogate.has_step_values:
+        return of
+    new_N, advantages_N = of.new_logps_N.detach(), of.advantages_N
+    log_ratio_N = objective.ratio.log_ratio(new_N, of.old_logps_N, of.lengths_E)
+    sums_E = segment_sum(advantages_N, of.lengths_E)
+    group_E = torch.zeros_like(of.lengths_E)
+    step = StepTokens(
+        log_ratio_N, new_N, of.old_logps_N, new_N, advantages_N, of.lengths_E, group_E, (sums_E > 0).double()
+    )
+    return replace(of, surrogate_step_N=objective.surrogate.of_step(step).values_N)
 
 
 def loss_and_gradient(objective: Objective, of: LossInputs) -> tuple[LossOutputs, Tensor]:

@@ -40,6 +40,7 @@ from tests.objective.fixture import (
     loss_and_gradient,
     techniques,
     weights,
+    with_step_values,
 )
 
 NARROW = Objective(surrogate=PpoClip(clip_high=0.2))
@@ -83,7 +84,7 @@ def test_extreme_log_ratios_stay_finite(surrogate: Surrogate, ratio: RatioLevel,
             kl_estimator=estimator,
             kl_importance=importance,
         )
-        outputs, gradient_N = loss_and_gradient(objective, extreme_inputs(dtype))
+        outputs, gradient_N = loss_and_gradient(objective, with_step_values(objective, extreme_inputs(dtype)))
         assert outputs.loss.isfinite()
         assert gradient_N.isfinite().all()
         assert all(torch.as_tensor(m.value).isfinite() for m in merge_metrics([outputs.metrics]).values())

@@ -1,4 +1,4 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -11,7 +11,9 @@ from groupwise.objective.ratios.ratio import RatioLevel
 from groupwise.objective.ratios.sequence_geometric_mean import SequenceGeometricMean
 from groupwise.objective.ratios.token import TokenRatio
 from groupwise.objective.reductions.token_mean import TokenMean
+from groupwise.objective.step_tokens import StepTokens
 from groupwise.objective.surrogates import SurrogateOption
+from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.gmpo import Gmpo
@@ -199,8 +201,10 @@ def test_on_policy_all_token_surrogates_have_the_policy_gradient() -> None:
     new_N = OLD.clone().requires_grad_()
     A = torch.tensor([0.5, -1.5] * 5, dtype=torch.float64)
     of = SurrogateInputs(TokenRatio().log_ratio(new_N, OLD, LENGTHS), new_N, OLD, A, LENGTHS)
+    of = replace(of, step_N=torch.tensor([0.6, 1.2]).expand(10, 2))
     for surrogate in (
         PpoClip(clip_low=0.2, clip_high=0.28),
+        Bapo(),
         Cispo(cap=5.0),
         Sapo(temperature_positive=1.0, temperature_negative=1.05),
         Reinforce(),
@@ -234,7 +238,18 @@ def test_cispo_bounds_the_weight_and_keeps_the_gradient() -> None:
 
 # Where every ratio is 1
 
-OTHER_VALUES = {"dual_clip": 3.0, "floor": 0.5, "influence_low": 0.5, "safety": "clamp"}
+OTHER_VALUES = {
+    "dual_clip": 3.0,
+    "floor": 0.5,
+    "influence_low": 0.5,
+    "safety": "clamp",
+    "balance": "odds",
+    "contributions": "clipped",
+    "weighted_by_old": True,
+    "order": "low_first",
+    "low_start": 0.7,
+    "low_end": 0.95,
+}
 
 
 @pytest.mark.parametrize("surrogate", techniques(SurrogateOption), ids=lambda surrogate: surrogate.type)
@@ -242,7 +257,12 @@ OTHER_VALUES = {"dual_clip": 3.0, "floor": 0.5, "influence_low": 0.5, "safety": 
 def test_what_is_said_to_do_nothing_at_ratio_1_changes_no_gradient(surrogate: Surrogate, advantage: float) -> None:
     def gradient(one: Surrogate) -> list[float]:
         new_N = OLD.clone().requires_grad_()
-        given = SurrogateInputs(new_N - OLD, new_N, OLD, torch.full_like(OLD, advantage), LENGTHS)
+        given = SurrogateInputs(new_N - OLD, new_N, OLD, torch.full_like(OLD, advantage), LENGTHS, OLD)
+        if one.has_step_values:
+            group_E = torch.zeros_like(LENGTHS)
+            A = given.advantages_N
+            step = StepTokens(torch.zeros_like(OLD), OLD, OLD, OLD, A, LENGTHS, group_E, group_E.double())
+            given = replace(given, step_N=one.of_step(step).values_N)
         one.loss(given).loss_N.sum().backward()
         assert new_N.grad is not None
         return new_N.grad.tolist()

@@ -13,6 +13,7 @@ from groupwise.objective.corrections.tis import Tis
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
 from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
+from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.fipo import Fipo
@@ -131,6 +132,11 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
     if isinstance(surrogate, Ipo):
         gone_N = np.abs(np.exp(streams.new_N) - np.exp(streams.sampler_N)) > surrogate.tv
         return np.where(gone_N, 0.0, -advantage_N * np.minimum(ratio_N, surrogate.cap or np.inf))
+    if isinstance(surrogate, Bapo):
+        low, most = bapo_bounds(surrogate, streams, ratio_N, advantage_N)
+        dual = surrogate.dual_clip or np.inf
+        kept_N = np.where(advantage_N > 0, ratio_N <= most, (ratio_N >= low) & (ratio_N <= dual))
+        return np.where(kept_N, plain_N, 0.0)
     assert isinstance(surrogate, DualClipBounds)
     high = surrogate.dual_clip or np.inf
     if isinstance(surrogate, Fipo):
@@ -152,6 +158,28 @@ def influence(surrogate: Fipo, streams: Streams, ratio_N: Floats, advantage_N: F
     f_N = np.array(factors)
     safe_N = (advantage_N < 0) & (ratio_N > (surrogate.safety_ratio or np.inf))
     return np.where(safe_N, 1.0 if surrogate.safety == "set" else np.minimum(f_N, 1.0), f_N)
+
+
+def bapo_bounds(options: Bapo, streams: Streams, ratio_N: Floats, advantage_N: Floats) -> tuple[float, float]:
+    """Algorithm 1 of BAPO on a pass that is the whole optimizer step, in hundredths so that nothing accumulates."""
+    low, low_end, low_step = (round(100 * x) for x in (options.low_start, options.low_end, options.low_step))
+    high, high_end, high_step = (round(100 * x) for x in (options.high_start, options.high_end, options.high_step))
+    size_N = np.abs(advantage_N) * (np.exp(streams.old_N) if options.weighted_by_old else 1)
+    dual = options.dual_clip or np.inf
+    while True:
+        bounded_N = np.where(advantage_N > 0, np.minimum(ratio_N, high / 100), np.maximum(ratio_N, low / 100))
+        if options.contributions == "gradient":
+            bounded_N = np.where((bounded_N == ratio_N) & ((advantage_N > 0) | (ratio_N <= dual)), ratio_N, 0)
+        good, bad = ((bounded_N * size_N)[advantage_N * sign > 0].sum() for sign in (1, -1))
+        whole = {"share": good + bad, "odds": bad, "printed": abs(good - bad)}[options.balance]
+        may_rise = {"high": high < high_end, "low": low < low_end}
+        if good >= options.target * whole or not any(may_rise.values()):
+            return low / 100, high / 100
+        first, then = ("high", "low") if options.order == "high_first" else ("low", "high")
+        if (first if may_rise[first] else then) == "high":
+            high = min(high + high_step, high_end)
+        else:
+            low = min(low + low_step, low_end)
 
 
 def engine_factor(config: TrainConfig, streams: Streams) -> Floats:

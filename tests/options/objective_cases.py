@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from tests.options import by_hand
 from tests.options.case import Case
@@ -58,6 +59,43 @@ def clip_case(bound: str, sign: str, *values: str) -> Case:
 
 def surrogate(name: str, *more: str) -> tuple[str, ...]:
     return (*STALE, f"objective.surrogate={name}", *more)
+
+
+def found_bounds(trace: Trace) -> Floats:
+    return np.array([trace.metric(f"policy/bapo_{side}") for side in ("low", "high")])
+
+
+def expected_bounds(trace: Trace) -> Floats:
+    options = trace.config.objective.surrogate
+    assert isinstance(options, Bapo)
+    found: list[tuple[float, float]] = []
+    for one in trace.passes:
+        streams = by_hand.Streams(one)
+        found.append(by_hand.bapo_bounds(options, streams, np.exp(streams.new_N - streams.old_N), streams.advantage_N))
+    return np.array([np.mean(sides) for sides in zip(*found, strict=True)])
+
+
+# Bounds that ratios of such a run reach, and a target that the search meets on its way.
+BAPO = {
+    "target": "0.44",
+    "low_start": "0.3",
+    "low_end": "0.96",
+    "low_step": "0.06",
+    "high_start": "1.02",
+    "high_end": "1.3",
+    "high_step": "0.04",
+}
+
+
+def bapo_case(name: str, *values: str, **options: str) -> Case:
+    stated = (f"objective.surrogate.{key}={value}" for key, value in {**BAPO, **options}.items() if key != name)
+    return Case(
+        values,
+        lambda t: {"gradient": token_gradients(t), "bounds": found_bounds(t)},
+        lambda t: {"gradient": expected_gradients(t), "bounds": expected_bounds(t)},
+        base=(*STALE, *stated),
+        same=what_was_sampled,
+    )
 
 
 VESPO = (*STALE, "objective.ratio=sequence_product")
@@ -128,6 +166,7 @@ OBJECTIVE = {
         "fipo",
         "importance_sampling",
         "{type: ipo, tv: 0.05}",
+        "bapo",
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
         beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
@@ -162,6 +201,18 @@ OBJECTIVE = {
     ),
     "objective.surrogate.tv (ipo)": case("0.01", "0.3", base=STALE),
     "objective.surrogate.cap (ipo)": case("0.0", "1.05", base=STALE),
+    "objective.surrogate.target (bapo)": bapo_case("target", "0.3", "0.44"),
+    "objective.surrogate.balance (bapo)": bapo_case("balance", "share", "odds", "printed", target="0.8"),
+    "objective.surrogate.contributions (bapo)": bapo_case("contributions", "gradient", "clipped"),
+    "objective.surrogate.weighted_by_old (bapo)": bapo_case("weighted_by_old", "false", "true", target="0.45"),
+    "objective.surrogate.order (bapo)": bapo_case("order", "high_first", "low_first"),
+    "objective.surrogate.low_start (bapo)": bapo_case("low_start", "0.9", "0.94"),
+    "objective.surrogate.low_end (bapo)": bapo_case("low_end", "0.94", "0.98"),
+    "objective.surrogate.low_step (bapo)": bapo_case("low_step", "0.06", "0.5", order="low_first", target="0.415"),
+    "objective.surrogate.high_start (bapo)": bapo_case("high_start", "1.02", "1.1"),
+    "objective.surrogate.high_end (bapo)": bapo_case("high_end", "1.04", "1.2"),
+    "objective.surrogate.high_step (bapo)": bapo_case("high_step", "0.02", "0.2"),
+    "objective.surrogate.dual_clip (bapo)": bapo_case("dual_clip", "0.0", "1.05"),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),

@@ -17,6 +17,7 @@ from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.penalty import KlOptions
+from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.ranks import Ranks
 from groupwise.training.advantages import advantages_of
 from groupwise.training.collect import collect
@@ -73,6 +74,21 @@ def gradient(groups: list[TrainGroup], reduction: str, ranks: Ranks) -> dict[str
     return full
 
 
+# Balances that the bounds of the step's tokens have to move for.
+BAPO = Bapo(target=0.45, low_step=0.01, high_step=0.01)
+
+
+def stepwise(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+    """As `updated`, with a surrogate that is computed from the whole optimizer step."""
+    policy = policy_of(build("llama").double())
+    config = config_of(40, epochs_per_step=2)
+    objective = config.objective.model_copy(update={"surrogate": BAPO})
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
+    config = config.model_copy(update={"objective": objective})
+    updated = update(policy, None, optimizer, batch_of(groups), 1, config, ranks)
+    return policy.model.state_dict(), over_ranks([updated.metrics], updated, ranks)
+
+
 def updated(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     """Weights and merged measurements after two epochs of plain gradient steps."""
     policy = policy_of(build("llama").double())
@@ -106,11 +122,14 @@ def work(rank: int, size: int, folder: str) -> None:
     # The first rank alone has a group.
     uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], ranks)
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
+    moved, measured = stepwise(groups, ranks)
+    tensors |= {f"bapo/{name}": tensor.contiguous() for name, tensor in moved.items()}
     save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
     rows_N, own = ranks.concatenate(torch.arange(2.0 * rank))
     facts = {
         "rows": [rows_N.tolist(), rows_N[own].tolist()],
         "metrics": metrics,
+        "bapo": measured,
         "collected": collected(ranks),
         "totals": vars(count_step(batch_of(groups), ranks)),
         "sum": ranks.sum([1.0 + rank, 0.1]),

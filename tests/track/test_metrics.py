@@ -25,6 +25,7 @@ EVERYTHING = (
         "problems.eval_every_steps=1",
         "entropy.bonus={type: fixed, coefficient: 0.01}",
         "kl.coefficient=0.1",
+        "objective.surrogate=bapo",
         "domains.math.kl_coefficient=0.2",
     ),
     (

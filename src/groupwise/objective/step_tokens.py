@@ -22,8 +22,8 @@ class StepTokens:
     """The trained tokens of one optimizer step, over all ranks, under the policy as it is before that step.
 
     Attributes:
-        log_ratio_N: of the objective's ratio level. new_logps_N, old_logps_N, sampler_logps_N, advantages_N: as in the
-            loss.
+        log_ratio_N: of the objective's ratio level. new_logps_N, old_logps_N, sampler_logps_N: as in the loss.
+        advantages_N: as in the loss: for a surrogate with what a KL penalty in the reward takes off, for a mask before.
         lengths_E: tokens of each episode. group_E: int64, the group of each, numbered from 0 over all ranks.
         rewards_E: the total reward of each.
     """
@@ -40,7 +40,7 @@ class StepTokens:
 
 @dataclass(frozen=True)
 class StepValues:
-    """A number for each token of a StepTokens, whose meaning its technique knows, and what was measured on the way."""
+    """For each token of a StepTokens a number, or a row of them, whose meaning its technique knows; and metrics."""
 
     values_N: Tensor
     metrics: Mapping[str, Metric] = field(default_factory=dict)

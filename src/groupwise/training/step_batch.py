@@ -50,7 +50,8 @@ class StepBatch:
             with them; None for those of the same pass, see `streams.with_old_logps`.
         ref_logps_N: under the reference. old_entropies_N: of the policy that sampled, in nats.
         policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
-        surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step.
+        surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step, a number for
+            each token or a row of them.
     """
 
     prompt_ids_P: tuple[Ids, ...]

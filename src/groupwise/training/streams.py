@@ -13,6 +13,7 @@ from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
+from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.objective.metric import Metric
 from groupwise.objective.step_tokens import StepTokens
@@ -61,8 +62,12 @@ def with_step_values(
     logps_N, _ = scored(policy, batch, batch.trained_E, config)
     new_N, own = ranks.concatenate(logps_N[trained_N])
     # Without log-probabilities from before the update, those of this pass are the old ones.
-    old_N = logps_N if batch.old_logps_N is None else batch.old_logps_N
-    old_N = ranks.concatenate(old_N[trained_N])[0].to(new_N.dtype)
+    own_old_N = logps_N if batch.old_logps_N is None else batch.old_logps_N
+
+    def everywhere(own_N: Tensor) -> Tensor:
+        return ranks.concatenate(own_N[trained_N])[0]
+
+    old_N = everywhere(own_old_N).to(new_N.dtype)
     lengths_E = ranks.concatenate(batch.lengths_E[batch.trained_E])[0].long()
     # Groups are numbered from 0 on every rank.
     group_E = batch.group_E[batch.trained_E] * ranks.size + ranks.rank
@@ -70,27 +75,37 @@ def with_step_values(
         log_ratio_N=config.objective.ratio.log_ratio(new_N, old_N, lengths_E),
         new_logps_N=new_N,
         old_logps_N=old_N,
-        sampler_logps_N=ranks.concatenate(batch.sampler_logps_N[trained_N])[0],
-        advantages_N=ranks.concatenate(batch.advantages_N[trained_N])[0],
+        sampler_logps_N=everywhere(batch.sampler_logps_N),
+        advantages_N=everywhere(batch.advantages_N),
         lengths_E=lengths_E,
         group_E=ranks.concatenate(group_E)[0].long().unique(return_inverse=True)[1],
         rewards_E=ranks.concatenate(batch.rewards_E[batch.trained_E])[0].double(),
     )
     metrics: dict[str, Metric] = {}
 
-    def on_tokens(technique: Surrogate | PolicyMask) -> Tensor:
+    def on_tokens(technique: Surrogate | PolicyMask, tokens: StepTokens) -> Tensor:
         values = technique.of_step(tokens)
         metrics.update(values.metrics)
-        own_N = values.values_N.new_zeros(len(trained_N))
+        own_N = values.values_N.new_zeros((len(trained_N), *values.values_N.shape[1:]))
         own_N[trained_N] = values.values_N[own]
         return own_N
 
     surrogate, mask = config.objective.surrogate, config.off_policy_mask
+    cost_N = kl_cost(batch, own_old_N, config)
+    lowered = tokens if cost_N is None else replace(tokens, advantages_N=tokens.advantages_N - everywhere(cost_N))
     if surrogate.has_step_values:
-        batch = replace(batch, surrogate_step_N=on_tokens(surrogate))
+        batch = replace(batch, surrogate_step_N=on_tokens(surrogate, lowered))
     if isinstance(mask, PolicyMask) and mask.has_step_values:
-        batch = replace(batch, mask_step_N=on_tokens(mask))
+        batch = replace(batch, mask_step_N=on_tokens(mask, tokens))
     return batch, metrics
+
+
+def kl_cost(batch: StepBatch, old_logps_N: Tensor, config: TrainConfig) -> Tensor | None:
+    """What a KL penalty in the reward takes off the advantage of each token; None without one."""
+    if not (config.uses_kl and config.kl.in_reward) or batch.ref_logps_N is None:
+        return None
+    to_go_N = kl_to_go(old_logps_N, batch.ref_logps_N, batch.lengths_E)
+    return batch.kl_coefficient_E.repeat_interleave(batch.lengths_E) * to_go_N
 
 
 def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:

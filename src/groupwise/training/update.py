@@ -10,7 +10,6 @@ from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
 from groupwise.objective.entropy.target_bonus import TargetBonus
-from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
@@ -19,7 +18,7 @@ from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.training.step_batch import StepBatch, count_step, micro_batches
-from groupwise.training.streams import with_old_logps, with_ref_logps, with_selection, with_step_values
+from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 
 
 @dataclass(frozen=True)
@@ -97,10 +96,6 @@ def loss_inputs(
     penalised, in_reward = config.uses_kl, config.kl.in_reward
     kl_reduction = config.kl.reduction.given(policy_reduction)
     old_logps_N = scores.logps_N.detach() if batch.old_logps_N is None else batch.old_logps_N
-    kl_cost_N = None
-    if penalised and in_reward and batch.ref_logps_N is not None:
-        to_go_N = kl_to_go(old_logps_N, batch.ref_logps_N, lengths_E)
-        kl_cost_N = batch.kl_coefficient_E.repeat_interleave(lengths_E) * to_go_N
     return LossInputs(
         new_logps_N=scores.logps_N,
         old_logps_N=old_logps_N,
@@ -110,7 +105,7 @@ def loss_inputs(
         entropy_N=scores.entropies_N,
         ref_logps_N=batch.ref_logps_N,
         sampler_logps_N=batch.sampler_logps_N,
-        kl_cost_N=kl_cost_N,
+        kl_cost_N=kl_cost(batch, old_logps_N, config),
         policy_mask_N=batch.policy_mask_N,
         kl_coefficient_E=batch.kl_coefficient_E if penalised and not in_reward else None,
         referenced_E=batch.kl_coefficient_E > 0,

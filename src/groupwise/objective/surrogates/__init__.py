@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.fipo import Fipo
@@ -19,7 +20,7 @@ from groupwise.objective.surrogates.vespo import Vespo
 from groupwise.technique import by_name
 
 SurrogateOption = Annotated[
-    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | SeedClip | ImportanceSampling | Ipo,
+    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | Bapo | SeedClip | ImportanceSampling | Ipo,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]

@@ -51,8 +51,8 @@ class ClipBounds(Surrogate):
             yield warning((f"{KEY}.clip_low", f"{KEY}.clip_high"), text)
 
 
-class DualClipBounds(ClipBounds):
-    """Base of those that are PPO's clip, where `dual_clip` c may stop a bad token that has become likelier, r > c."""
+class DualClip(Surrogate):
+    """Base of those whose `dual_clip` c may stop a bad token that has become likelier, r > c."""
 
     dual_clip: NonNegativeFloat = 0.0
     """Absolute upper bound of the ratio where A < 0; 0 for none. A usual value is 3."""
@@ -61,16 +61,14 @@ class DualClipBounds(ClipBounds):
         """Where the dual clip acts, bool over N."""
         return (inputs.advantages_N < 0) & (inputs.ratio_N > (self.dual_clip or math.inf))
 
-    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
-        low_N, high_N = self.outside(inputs)
-        dual_N, ratio_N = self.beyond_dual(inputs), inputs.ratio_N
-        bound_N = torch.where(low_N, 1 - self.clip_low, torch.full_like(ratio_N, 1 + self.clip_high))
+    def bounded(self, inputs: SurrogateInputs, low_N: Tensor, high_N: Tensor, bound_N: Tensor) -> SurrogateOutputs:
+        """As the function of this name, with the dual clip."""
+        dual_N = self.beyond_dual(inputs)
         return bounded(inputs, low_N, high_N | dual_N, torch.where(dual_N, self.dual_clip, bound_N))
 
-    def clipped(self, factor: str = "A") -> str:
+    def with_dual(self, clipped: str, factor: str = "A") -> str:
         """The clip as text, with what the ratio is multiplied by."""
-        text = f"min(r·{factor}, clip(r, {number(1 - self.clip_low)}, {number(1 + self.clip_high)})·{factor})"
-        return f"max({text}, {number(self.dual_clip)}·{factor} where A < 0)" if self.dual_clip > 0 else text
+        return f"max({clipped}, {number(self.dual_clip)}·{factor} where A < 0)" if self.dual_clip > 0 else clipped
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """A dual clip that acts on the policy that sampled."""
@@ -81,6 +79,20 @@ class DualClipBounds(ClipBounds):
                 "advantages, and would clip the policy that sampled; a usual value is 3, and 0 is for none"
             )
             yield error((f"{KEY}.dual_clip",), text)
+
+
+class DualClipBounds(DualClip, ClipBounds):
+    """Base of those that are PPO's clip with a dual clip."""
+
+    def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
+        low_N, high_N = self.outside(inputs)
+        bound_N = torch.where(low_N, 1 - self.clip_low, torch.full_like(inputs.ratio_N, 1 + self.clip_high))
+        return self.bounded(inputs, low_N, high_N, bound_N)
+
+    def clipped(self, factor: str = "A") -> str:
+        """The clip as text, with what the ratio is multiplied by."""
+        text = f"min(r·{factor}, clip(r, {number(1 - self.clip_low)}, {number(1 + self.clip_high)})·{factor})"
+        return self.with_dual(text, factor)
 
 
 class PpoClip(DualClipBounds):
@@ -119,7 +131,7 @@ class PpoClip(DualClipBounds):
             equation="max(min(r·A, clip(r)·A), c·A) where A < 0",
             values="c 3",
             keys=("objective.surrogate.dual_clip",),
-            is_on=lambda c: isinstance(s := c.objective.surrogate, DualClipBounds) and s.dual_clip > 1,
+            is_on=lambda c: isinstance(s := c.objective.surrogate, DualClip) and s.dual_clip > 1,
             cost="none",
             test="objective/test_surrogate.py::test_dual_clip_bounds_a_bad_token_from_above",
             differs="verl applies it by default, at 3; TRL's `delta` clamps the ratio itself.",

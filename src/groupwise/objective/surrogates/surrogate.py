@@ -52,6 +52,13 @@ class SurrogateInputs:
             raise ValueError("a surrogate that compares with the engine needs sampler_logps_N")
         return self.sampler_logps_N
 
+    @property
+    def required_step_N(self) -> Tensor:
+        """step_N of a surrogate with `has_step_values`."""
+        if self.step_N is None:
+            raise ValueError("a surrogate that is computed from the whole optimizer step needs step_N of its of_step")
+        return self.step_N
+
     def by_sign(self, positive: float, negative: float) -> Tensor:
         """`positive` where A > 0, else `negative`, over N, in the precision of A."""
         advantages_N = self.advantages_N
