@@ -103,6 +103,7 @@ VARIANTS: dict[str, list[str]] = {
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
+    "hot, DPPO by KL": [*HOT, "objective.surrogate=dppo_kl"],
     "hot, IPO": [*HOT, "objective.surrogate=ipo"],
 }
 
@@ -145,6 +146,7 @@ CLAIMS = [
     Claim("A length-weighted baseline is better than the group's mean", "length-weighted baseline", "base"),
     Claim("Whitening over the step is better than the group's mean alone", "whitened over the step", "base"),
     Claim("Whitening over the step is better than in the group", "whitened over the step", "group std"),
+    Claim("DPPO's KL keeps several large updates per step stable", "hot, DPPO by KL", "hot, no clip"),
     Claim("IPO keeps several large updates per step stable", "hot, IPO", "hot, no clip"),
     Claim("Active sampling is better at equal steps", "base", "no refill"),
     Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "gain_per_100k_tokens"),

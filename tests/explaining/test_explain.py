@@ -81,6 +81,11 @@ OBJECTIVES = [
         "J = (1/M) Σ_i Σ_t [ r·A·[A > 0: π - π_old ≤ 0.1; A < 0: ≥ -0.2] ]",
     ),
     (
+        build(objective={"surrogate": {"type": "dppo_kl", "reference": "old", "cap": 5.0}}),
+        "J = (1/M) Σ_i Σ_t [ min(r, 5)·A·[A > 0: π ≤ π_old or D ≤ 0.05; A < 0: π ≥ π_old or D ≤ 0.05] ]",
+    ),
+    (build(objective={"surrogate": "ipo"}), "J = (1/M) Σ_i Σ_t [ r·A·[|π - π_engine| ≤ 0.3] ]"),
+    (
         build(objective={"surrogate": "vespo", "ratio": "sequence_product"}),
         "J = (1/M) Σ_i Σ_t [ sg[r^k·e^(λ·(1 - r))]·A·log π ]",
     ),

@@ -52,6 +52,7 @@ def test_verl_reads_clip_ratio_only_where_its_sides_are_null() -> None:
         ("kl_cov", "reinforce", "token", "token_mean", None),
         ("gpg", "reinforce", "none", "token_mean", None),
         ("dppo_tv", "dppo", "token", "token_mean", None),
+        ("dppo_kl", "dppo_kl", "token", "token_mean", None),
     ],
 )
 def test_verl_loss_modes(mode: str, surrogate: str, ratio: str, reduction: str, dual_clip: float | None) -> None:
@@ -60,6 +61,18 @@ def test_verl_loss_modes(mode: str, surrogate: str, ratio: str, reduction: str, 
     assert option(imported, "objective.ratio") == ratio
     assert option(imported, "objective.reduction") == reduction
     assert option(imported, "objective.surrogate.dual_clip") == dual_clip
+
+
+@pytest.mark.parametrize(("mode", "bound"), [("dppo_tv", "tv"), ("dppo_kl", "kl")])
+def test_verl_dppo(mode: str, bound: str) -> None:
+    options = {f"{ACTOR}.policy_loss.loss_mode": mode, f"{ACTOR}.clip_ratio_low": 0.05}
+    imported = from_verl(options)
+    wanted = {f"{bound}_low": 0.05, f"{bound}_high": 0.2, "cap": 3.0}
+    assert {name: option(imported, f"objective.surrogate.{name}") for name in wanted} == wanted
+    assert option(imported, "objective.old_logps") == "trainer"
+    assert option(imported, "objective.surrogate.reference") == ("old" if mode == "dppo_kl" else None)
+    capped = from_verl({**options, f"{ACTOR}.clip_ratio_c": 10000.0})
+    assert option(capped, "objective.surrogate.cap") == 10000
 
 
 def test_verl_bounds_of_cispo_are_distances_from_one() -> None:

@@ -89,6 +89,21 @@ def test_findings() -> None:
     assert findings(objective={"ratio": "none", "surrogate": "ipo"}, batch=several) == []
 
 
+@pytest.mark.parametrize(("cap", "refused"), [(0.0, False), (1.0, True), (1.5, False)])
+def test_a_cap_that_is_not_above_1_is_refused(cap: float, refused: bool) -> None:
+    config = TrainConfig.model_validate({"objective": {"surrogate": {"type": "ipo", "cap": cap}}})
+    assert ["cap=1.0 is not above 1" in finding.message for finding in contradictions(config)] == [True] * refused
+
+
+def test_one_update_leaves_it_idle_unless_the_engine_is_another() -> None:
+    def idle(compute_dtype: str) -> bool:
+        tree = {"objective": {"surrogate": "ipo", "old_logps": "trainer"}, "model": {"compute_dtype": compute_dtype}}
+        config = TrainConfig.model_validate(tree)
+        return any("can do nothing" in note.message for note in config.objective.surrogate.notes(config))
+
+    assert (idle("float32"), idle("bfloat16")) == (True, False)
+
+
 def test_a_bfloat16_engine_that_it_compares_with_is_not_warned_of() -> None:
     def warned(surrogate: str) -> bool:
         tree = {"objective": {"surrogate": surrogate}, "model": {"compute_dtype": "bfloat16"}}

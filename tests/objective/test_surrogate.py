@@ -249,6 +249,7 @@ OTHER_VALUES = {
     "order": "low_first",
     "low_start": 0.7,
     "low_end": 0.95,
+    "reference": "old",
 }
 
 
@@ -271,7 +272,7 @@ def test_what_is_said_to_do_nothing_at_ratio_1_changes_no_gradient(surrogate: Su
     assert set(surrogate.without_effect_at_one()) <= set(options)
     assert bool(surrogate.without_effect_at_one()) == (surrogate.bounds_ratio and bool(options))
     for name in surrogate.without_effect_at_one():
-        changed = surrogate.model_copy(update={name: OTHER_VALUES.get(name, 2 * getattr(surrogate, name))})
+        changed = surrogate.model_copy(update={name: OTHER_VALUES.get(name, 2 * getattr(surrogate, name) or 1.5)})
         assert name in changed.without_effect_at_one()
         assert gradient(changed) == pytest.approx(gradient(surrogate), rel=1e-12)
 

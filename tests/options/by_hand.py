@@ -16,6 +16,7 @@ from groupwise.objective.reductions.reduction import Reduction
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.dppo_kl import DppoKl
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
@@ -128,7 +129,14 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
     if isinstance(surrogate, Dppo):
         moved_N = np.exp(streams.new_N) - np.exp(streams.old_N)
         gone_N = np.where(advantage_N > 0, moved_N > surrogate.tv_high, moved_N < -surrogate.tv_low)
-        return np.where(gone_N, 0.0, plain_N)
+        return np.where(gone_N, 0.0, -advantage_N * np.minimum(ratio_N, surrogate.cap or np.inf))
+    if isinstance(surrogate, DppoKl):
+        mu_N = np.exp(streams.sampler_N if surrogate.reference == "sampler" else streams.old_N)
+        pi_N = np.exp(streams.new_N)
+        divergence_N = mu_N * np.log(mu_N / pi_N) + (1 - mu_N) * np.log((1 - mu_N) / (1 - pi_N))
+        limit_N = np.where(advantage_N > 0, surrogate.kl_high, surrogate.kl_low)
+        gone_N = (advantage_N * (pi_N - mu_N) > 0) & (divergence_N > limit_N)
+        return np.where(gone_N, 0.0, -advantage_N * np.minimum(ratio_N, surrogate.cap or np.inf))
     if isinstance(surrogate, Ipo):
         gone_N = np.abs(np.exp(streams.new_N) - np.exp(streams.sampler_N)) > surrogate.tv
         return np.where(gone_N, 0.0, -advantage_N * np.minimum(ratio_N, surrogate.cap or np.inf))

@@ -17,6 +17,9 @@ from tests.options.runs import Floats, Trace
 # Three updates on the same answers, after which ratios differ from 1 by tens of percents.
 STALE = ("batch.epochs_per_step=3", "optimizer.lr=4e-3", "optimizer.max_grad_norm=100.0")
 
+# A bfloat16 engine is some hundredths of a nat away from its trainer.
+APART = ("model.compute_dtype=bfloat16", "objective.old_logps=trainer")
+
 
 def expected_gradients(trace: Trace) -> Floats:
     return np.concatenate([by_hand.token_gradient(trace.config, one) for one in trace.passes])
@@ -159,6 +162,7 @@ OBJECTIVE = {
         "sapo",
         "reinforce",
         "dppo",
+        "dppo_kl",
         "vespo",
         "gmpo",
         "seed_clip",
@@ -180,6 +184,13 @@ OBJECTIVE = {
     "objective.surrogate.temperature_negative (sapo)": case("1.05", "3.0", base=STALE),
     "objective.surrogate.tv_low (dppo)": case("0.01", "0.2", base=STALE),
     "objective.surrogate.tv_high (dppo)": case("0.01", "0.2", base=STALE),
+    "objective.surrogate.cap (dppo)": case("0.0", "1.05", base=STALE),
+    "objective.surrogate.kl_low (dppo_kl)": case("0.001", "0.05", base=STALE),
+    "objective.surrogate.kl_high (dppo_kl)": case("0.001", "0.05", base=STALE),
+    "objective.surrogate.cap (dppo_kl)": case("0.0", "1.05", base=STALE),
+    "objective.surrogate.reference (dppo_kl)": case(
+        "sampler", "old", base=(*APART, *STALE, "objective.surrogate.kl_low=0.001", "objective.surrogate.kl_high=0.001")
+    ),
     "objective.surrogate.log_clip_low (gmpo)": case("0.05", "0.4", base=STALE),
     "objective.surrogate.log_clip_high (gmpo)": case("0.05", "0.4", base=STALE),
     "objective.surrogate.clip_high (seed_clip)": case("0.05", "0.28", base=STALE),
@@ -228,8 +239,6 @@ OBJECTIVE = {
     ),
 }
 
-# A bfloat16 engine is some hundredths of a nat away from its trainer.
-APART = ("model.compute_dtype=bfloat16", "objective.old_logps=trainer")
 BAND = (*APART, "engine_correction=mis")
 
 CORRECTION = {

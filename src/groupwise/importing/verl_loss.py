@@ -9,7 +9,7 @@ _LOSS = f"{_ACTOR}.policy_loss"
 _CORRECTION = "algorithm.rollout_correction"
 
 # What the two clip ratios bound.
-_BOUNDS = {"ppo_clip": "clip", "gmpo": "log_clip", "dppo": "tv"}
+_BOUNDS = {"ppo_clip": "clip", "gmpo": "log_clip", "dppo": "tv", "dppo_kl": "kl"}
 
 
 def objective(draft: Draft) -> None:
@@ -71,6 +71,10 @@ def _loss(draft: Draft) -> None:
     if loss.surrogate == "cispo":
         draft.set("objective.surrogate.cap", 1 + high, high_key)
         draft.set("objective.surrogate.floor", max(1 - low, 0.0), low_key)
+    if loss.surrogate in ("dppo", "dppo_kl"):
+        draft.set("objective.surrogate.cap", draft[f"{_ACTOR}.clip_ratio_c"], f"{_ACTOR}.clip_ratio_c")
+    if loss.surrogate == "dppo_kl":
+        draft.set("objective.surrogate.reference", "old", key)
     if loss is losses["vanilla"]:
         draft.set("objective.surrogate.dual_clip", draft[f"{_ACTOR}.clip_ratio_c"], f"{_ACTOR}.clip_ratio_c")
     if name in ("clip_cov", "kl_cov"):

@@ -7,6 +7,7 @@ from pydantic import Field
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
+from groupwise.objective.surrogates.dppo_kl import DppoKl
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
@@ -20,7 +21,20 @@ from groupwise.objective.surrogates.vespo import Vespo
 from groupwise.technique import by_name
 
 SurrogateOption = Annotated[
-    PpoClip | Cispo | Sapo | Reinforce | Dppo | Vespo | Gmpo | Topr | Fipo | Bapo | SeedClip | ImportanceSampling | Ipo,
+    PpoClip
+    | Cispo
+    | Sapo
+    | Reinforce
+    | Dppo
+    | Vespo
+    | Gmpo
+    | Topr
+    | Fipo
+    | Bapo
+    | SeedClip
+    | ImportanceSampling
+    | Ipo
+    | DppoKl,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]

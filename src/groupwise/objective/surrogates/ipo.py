@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from groupwise.objective.surrogates.surrogate import KEY, Surrogate, SurrogateInputs, SurrogateOutputs, dropped
-from groupwise.options import NonNegativeFloat, PositiveFloat
+from groupwise.objective.surrogates.dropping import DroppingSurrogate
+from groupwise.objective.surrogates.surrogate import KEY, SurrogateInputs, SurrogateOutputs
+from groupwise.options import PositiveFloat
 from groupwise.technique import Card, number
 
 
-class Ipo(Surrogate):
-    """-r·A, dropped where |π - π_engine| > tv, whatever the sign of A or of the change (IPO of prime-rl).
+class Ipo(DroppingSurrogate):
+    """-min(r, cap)·A, dropped where |π - π_engine| > tv, whatever the sign of A or of the change (IPO of prime-rl).
 
     It has nothing in common with the preference loss of that name. Unlike `dppo` it also drops what moved back: A>0 and
     π fallen. A token that the engine found all but impossible passes as long as π <= tv, so its ratio has no bound but
@@ -18,13 +19,9 @@ class Ipo(Surrogate):
     """
 
     type: Literal["ipo"] = "ipo"
-    compares_old: ClassVar[bool] = True
 
     tv: PositiveFloat = 0.3
     """How far π may be from the engine's probability, either way."""
-
-    cap: NonNegativeFloat = 0.0
-    """Upper bound of the ratio as a weight, which leaves the token its gradient; 0 for none."""
 
     cards: ClassVar[tuple[Card, ...]] = (
         Card(
@@ -50,12 +47,10 @@ class Ipo(Surrogate):
 
     def loss(self, inputs: SurrogateInputs) -> SurrogateOutputs:
         moved_N = inputs.new_logps_N.detach().exp() - inputs.behaviour_logps_N("sampler").exp()
-        return dropped(inputs, moved_N < -self.tv, moved_N > self.tv, self.cap)
+        return self.outputs(inputs, moved_N < -self.tv, moved_N > self.tv)
 
     def formula(self, ratio_is_one: bool) -> str:
-        weight = f"min(r, {number(self.cap)})" if self.cap else "r"
-        factor = "A·log π" if ratio_is_one else f"{weight}·A"
-        return f"{factor}·[|π - π_engine| ≤ {number(self.tv)}]"
+        return f"{self.factor(ratio_is_one)}·[|π - π_engine| ≤ {number(self.tv)}]"
 
     def terms(self, ratio_is_one: bool) -> list[tuple[str, str]]:  # noqa: ARG002 - the same with any
         return [("π_engine", "what the engine recorded")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from groupwise.findings import Finding, error, note, unused, warning
 from groupwise.lazy import torch
-from groupwise.objective.corrections.correction import NoCorrection
 from groupwise.technique import Technique
 
 if TYPE_CHECKING:
@@ -146,10 +144,9 @@ class Surrogate(Technique):
         """What holds for any surrogate: its ratio level, options without effect, nothing that keeps π near π_old."""
         level = config.objective.ratio.type
         this, ratio = f"{KEY}={self.type}", f"objective.ratio={level}"
-        if level == "none" and self.bounds_ratio:
+        if level == "none" and self.bounds_ratio and not self.compares_old:
             for name, info in type(self).model_fields.items():
-                # A ratio of 1 is never capped; what is compared with π itself still acts.
-                if name == "cap" or not (self.compares_old or name == "type"):
+                if name != "type":
                     key, remedy = f"{KEY}.{name}", "set objective.ratio=token"
                     yield from unused(key, getattr(self, name), info.default, ratio, remedy)
         if self.needs_ratio and level != self.needs_ratio:
@@ -168,13 +165,6 @@ class Surrogate(Technique):
                 f"{KEY}=reinforce; name that, or set objective.ratio=token"
             )
             yield warning(("objective.ratio", KEY), text)
-        to_engine = config.objective.old_logps == "sampler" or not isinstance(config.engine_correction, NoCorrection)
-        if self.compares_sampler and level != "none" and not to_engine:
-            text = (
-                f"objective.old_logps=trainer with {this}: its ratio is π/π_engine, and here r is π/π_old; set "
-                "objective.old_logps=sampler, or engine_correction=tis, whose weight π_old/π_engine makes it that"
-            )
-            yield warning(("objective.old_logps", KEY), text)
         batch, updates = config.batch, config.updates_per_step
         if updates > 1 and not (self.keeps_near and (level != "none" or self.compares_old)):
             text = (
@@ -190,19 +180,6 @@ def bounded(inputs: SurrogateInputs, low_N: Tensor, high_N: Tensor, bound_N: Ten
     """-r·A, the ratio replaced by a constant where a bound takes effect, so that the gradient there is exactly 0."""
     effective_N = torch.where(low_N | high_N, bound_N, inputs.ratio_N)
     return SurrogateOutputs(-inputs.advantages_N * effective_N, low_N, high_N)
-
-
-def dropped(inputs: SurrogateInputs, low_N: Tensor, high_N: Tensor, cap: float) -> SurrogateOutputs:
-    """-min(r, cap)·A with the slope -min(r, cap)·A by log r, and exactly 0 for the tokens beyond a bound.
-
-    Their ratio is never exponentiated: it may be infinite, and 0·inf is NaN. cap 0: none.
-    """
-    gone_N = low_N | high_N
-    log_weight_N = inputs.log_ratio_N.masked_fill(gone_N, 0.0)
-    if cap:
-        log_weight_N = log_weight_N - (log_weight_N.detach() - math.log(cap)).clamp(min=0)
-    weight_N = log_weight_N.exp().masked_fill(gone_N, 0.0)
-    return SurrogateOutputs(-inputs.advantages_N * weight_N, low_N, high_N)
 
 
 def unbounded(loss_N: Tensor) -> SurrogateOutputs:
