@@ -1,10 +1,15 @@
 """What options of TRL become: the numbers, and the words about what is different."""
 
+import math
 from typing import Any
 
 import pytest
+import torch
+from transformers import get_scheduler
 
+from groupwise.config import TrainConfig
 from groupwise.errors import DataError
+from groupwise.training.learning_rate import lr_factor
 from tests.support.importing import from_trl, option, said
 
 
@@ -97,7 +102,8 @@ def test_trl_length_counts_optimizer_steps() -> None:
     imported = from_trl(max_steps=100, warmup_steps=16, save_steps=80, **options)
     assert option(imported, "batch.minibatches_per_step") == 4
     assert option(imported, "run.steps") == 13
-    assert option(imported, "optimizer.warmup_steps") == 2
+    # The peak is at optimizer step 16, the first being 0: that is in the third rollout of 8.
+    assert option(imported, "optimizer.warmup_steps") == 3
     assert option(imported, "run.checkpoint_every_steps") == 10
 
 
@@ -106,7 +112,27 @@ def test_trl_epochs_need_the_number_of_problems() -> None:
     assert "--problems" in said(from_trl(num_train_epochs=2), "num_train_epochs")
     imported = from_trl(num_train_epochs=2, problems=100, per_device_train_batch_size=32, warmup_ratio=0.1)
     assert option(imported, "run.steps") == 50
-    assert option(imported, "optimizer.warmup_steps") == 5
+    assert option(imported, "optimizer.warmup_steps") == 6
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant_with_warmup", "constant"])
+@pytest.mark.parametrize("warmup", [{"warmup_ratio": 0.1}, {"warmup_steps": 1}, {"warmup_steps": 4}, {}])
+def test_trl_learning_rates_are_those_of_transformers(schedule: str, warmup: dict[str, Any]) -> None:
+    """From the peak on exactly; before it within the first step's rate, which is 0 in transformers."""
+    imported = from_trl(max_steps=10, lr_scheduler_type=schedule, learning_rate=1.0, **warmup)
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    steps = warmup.get("warmup_steps", math.ceil(10 * warmup.get("warmup_ratio", 0)))
+    made = get_scheduler(schedule, optimizer, num_warmup_steps=steps, num_training_steps=10)
+    theirs = []
+    for _ in range(10):
+        theirs.append(made.get_last_lr()[0])
+        optimizer.step()
+        made.step()
+    options = TrainConfig.model_validate(imported.config).optimizer
+    ours = [lr_factor(s, 10, options.warmup_steps, options.schedule, options.final_lr_fraction) for s in range(10)]
+    assert ours[steps:] == pytest.approx(theirs[steps:])
+    assert ours[:steps] == pytest.approx(theirs[:steps], abs=0.5 if steps == 1 else 0.21)
+    assert min(ours) > 0
 
 
 @pytest.mark.parametrize(

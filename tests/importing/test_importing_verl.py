@@ -31,6 +31,15 @@ def test_verl_defaults_are_written_out() -> None:
     assert "kl" not in imported.config
 
 
+@pytest.mark.parametrize("key", ["lr_warmup_steps", "lr_warmup_steps_ratio"])
+def test_verl_begins_to_warm_up_at_0(key: str) -> None:
+    """step / warm-up from step 0 on, so that the peak comes at step 10, which is the eleventh."""
+    stated = {f"{ACTOR}.optim.{key}": 10 if key == "lr_warmup_steps" else 0.1, "trainer.total_training_steps": 100}
+    assert option(from_verl(stated), "optimizer.warmup_steps") == 11
+    none = {f"{ACTOR}.optim.{key}": 0, "trainer.total_training_steps": 100}
+    assert not option(from_verl(none), "optimizer.warmup_steps")
+
+
 def test_verl_reads_clip_ratio_only_where_its_sides_are_null() -> None:
     shadowed = from_verl({f"{ACTOR}.clip_ratio": 0.3})
     assert option(shadowed, "objective.surrogate.clip_high") == 0.2

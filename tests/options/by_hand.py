@@ -301,7 +301,9 @@ def adamw(config: TrainConfig, before: Floats, gradients: list[Floats], steps: S
 
 def learning_rate(config: TrainConfig, step: int) -> float:
     """Of the step that has `step` finished ones before it, where the warm-up has at least one step."""
-    options, last = config.optimizer, config.run.steps - 1
+    options = config.optimizer
+    # A fall to 0 ends at the step after the last.
+    last = config.run.steps - (options.final_lr_fraction > 0)
     peak = max(options.warmup_steps - 1, 0)
     if step <= peak and options.warmup_steps:
         return options.lr * (step + 1) / options.warmup_steps

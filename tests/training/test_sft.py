@@ -206,7 +206,7 @@ def test_schedules() -> None:
     assert linear == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
     assert linear == pytest.approx([lr_factor(step, 5, 0, "linear", 0.2) for step in range(5)])
     cosine = [lr_factor(step, 5, 0, "cosine", 0.0) for step in range(5)]
-    assert cosine == pytest.approx([1.0, 0.8535533906, 0.5, 0.1464466094, 0.0], abs=1e-9)
+    assert cosine == pytest.approx([1.0, 0.9045084972, 0.6545084972, 0.3454915028, 0.0954915028], abs=1e-9)
     assert lr_factor(9, 10, 2, "cosine", 0.1) == pytest.approx(0.1)
     assert lr_factor(50, 10, 2, "cosine", 0.1) == pytest.approx(0.1)
     assert lr_factor(0, 1, 0, "linear", 0.0) == 1.0

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import get_scheduler
 
 from groupwise.config import TrainConfig
 from groupwise.config.checks import notes
@@ -598,7 +599,36 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_to_its_fraction() -> None
     assert linear[3:10] == pytest.approx([1 - 0.9 * k / 7 for k in range(1, 8)])
     assert linear[10:] == [pytest.approx(0.1)] * 2
     cosine = [lr_factor(step, 5, 0, "cosine", 0.0) for step in range(5)]
-    assert cosine == pytest.approx([0.5 * (1 + math.cos(math.pi * k / 4)) for k in range(5)])
+    assert cosine == pytest.approx([0.5 * (1 + math.cos(math.pi * k / 5)) for k in range(5)])
     assert [lr_factor(step, 3, 2, "constant", 0.3) for step in range(4)] == [0.5, 1, 1, 1]
     assert lr_factor(0, 1, 0, "linear", 0.0) == 1
     assert lr_factor(5, 3, 10, "linear", 0.0) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+@pytest.mark.parametrize("warmup", [0, 1, 2, 7])
+@pytest.mark.parametrize("steps", [1, 2, 5, 20])
+def test_a_fall_to_0_is_that_of_transformers_and_every_step_trains(schedule: Any, warmup: int, steps: int) -> None:
+    """Of transformers' own schedule whose peak is at the same step; theirs trains nothing in its first."""
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    peak = max(warmup, 1) - 1
+    made = get_scheduler(schedule, optimizer, num_warmup_steps=peak, num_training_steps=steps)
+    theirs = []
+    for _ in range(steps):
+        theirs.append(made.get_last_lr()[0])
+        optimizer.step()
+        made.step()
+    ours = [lr_factor(step, steps, warmup, schedule, 0.0) for step in range(steps)]
+    assert min(ours) > 0
+    assert ours[peak:] == pytest.approx(theirs[peak:])
+    assert ours[:peak] == pytest.approx([(step + 1) / warmup for step in range(peak)][:steps])
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1])
+def test_a_longer_run_has_the_rates_of_that_length_from_the_first_new_step_on(fraction: float) -> None:
+    """A run of 4 of 8 steps that is made 12 long goes on as one of 12 steps, without a rise or a step at 0."""
+    first = [lr_factor(step, 8, 2, "linear", fraction) for step in range(4)]
+    rest = [lr_factor(step, 12, 2, "linear", fraction) for step in range(4, 12)]
+    assert min(first + rest) > 0
+    assert rest == sorted(rest, reverse=True)
+    assert rest[-1] == pytest.approx(fraction or 1 / 11)

@@ -121,7 +121,7 @@ class OptimizerOptions(Options):
     """How the learning rate falls after the warm-up."""
 
     final_lr_fraction: Fraction = 0.0
-    """Where the fall ends, as a share of the peak."""
+    """Where the fall ends, as a share of the peak: the last step's. With 0 the step after the last would have it."""
 
 
 class RunOptions(Options):

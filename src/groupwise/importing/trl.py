@@ -99,13 +99,16 @@ def _learning_rate(draft: Draft, updates: int) -> None:
         draft.absent(f"lr_scheduler_kwargs.{key}", "the schedules have no further options")
     key = "warmup_ratio" if draft["warmup_ratio"] and not draft["warmup_steps"] else "warmup_steps"
     warmup = draft[key]
-    if 0 < warmup < 1:
+    if warmup <= 0 or draft["lr_scheduler_type"] == "constant":
+        return
+    if warmup < 1:
         if draft.get("run.steps") is None:
             draft.absent(key, f"a share of {warmup} of a length that is not known: set optimizer.warmup_steps")
             return
-        draft.set("optimizer.warmup_steps", math.ceil(warmup * draft.get("run.steps")), key)
-    elif warmup >= 1 and draft["lr_scheduler_type"] != "constant":
-        draft.set("optimizer.warmup_steps", math.ceil(warmup / updates), key)
+        total = draft["max_steps"] if draft["max_steps"] > 0 else draft.get("run.steps") * updates
+        warmup = math.ceil(warmup * total)
+    # The rollout in which the peak is reached: that of the optimizer step with this number, the first being 0.
+    draft.set("optimizer.warmup_steps", math.ceil(warmup) // updates + 1, key)
 
 
 def _arithmetic(draft: Draft) -> None:

@@ -91,10 +91,12 @@ def _optimizer(draft: Draft) -> None:
     if schedule == "cosine" and draft[f"{_OPTIM}.min_lr_ratio"]:
         draft.set("optimizer.final_lr_fraction", draft[f"{_OPTIM}.min_lr_ratio"], f"{_OPTIM}.min_lr_ratio")
     warmup, share = draft[f"{_OPTIM}.lr_warmup_steps"], draft[f"{_OPTIM}.lr_warmup_steps_ratio"]
+    # verl begins at 0, so that the peak is one step later.
     if warmup > 0:
-        draft.set("optimizer.warmup_steps", warmup, f"{_OPTIM}.lr_warmup_steps")
+        draft.set("optimizer.warmup_steps", warmup + 1, f"{_OPTIM}.lr_warmup_steps")
     elif share and draft.get("run.steps") is not None:
-        draft.set("optimizer.warmup_steps", int(share * draft.get("run.steps")), f"{_OPTIM}.lr_warmup_steps_ratio")
+        warmup = int(share * draft.get("run.steps"))
+        draft.set("optimizer.warmup_steps", warmup + (warmup > 0), f"{_OPTIM}.lr_warmup_steps_ratio")
     elif share:
         draft.absent(f"{_OPTIM}.lr_warmup_steps_ratio", share=share)
     clip = f"{_OPTIM}.clip_grad" if draft[f"{_OPTIM}.clip_grad"] is not None else f"{_ACTOR}.grad_clip"
