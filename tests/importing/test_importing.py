@@ -105,6 +105,7 @@ def test_verl_script(tmp_path: Path) -> None:
         "batch.samples_per_prompt": 16,
         "batch.minibatches_per_step": 16,
         "active_sampling.filter": "correctness",
+        "rewards.correctness.weight": 2.0,
         "rewards.overlong.buffer_tokens": 4096,
         "objective.surrogate.clip_high": 0.28,
         "objective.surrogate.dual_clip": 10.0,

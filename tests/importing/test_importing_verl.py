@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from groupwise.config import TrainConfig
+from groupwise.config.compose import compose_train_config
+from groupwise.grading.totals import combine
 from tests.support.importing import ACTOR, ROLLOUT, from_verl, option, said
 
 
@@ -224,6 +228,44 @@ def test_verl_overlong_penalty_keeps_its_factor() -> None:
     options = {f"{section}.enable": True, f"{section}.len": 4096, "data.max_response_length": 20480}
     assert option(from_verl(options), "rewards.overlong.buffer_tokens") == 4096
     assert option(from_verl({**options, f"{section}.penalty_factor": 0.5}), "rewards.overlong.weight") == 0.5
+
+
+MANAGER, BUFFER = "reward_model.reward_manager", "reward_model.reward_kwargs.overlong_buffer_cfg"
+
+
+@pytest.mark.parametrize(
+    ("stated", "weight"),
+    [
+        ({MANAGER: "dapo"}, 2.0),
+        ({"reward.reward_manager.name": "dapo"}, 2.0),
+        # The trainer of DAPO, which has the penalty, takes this manager without a word.
+        ({f"{BUFFER}.enable": True, f"{BUFFER}.len": 16}, 2.0),
+        ({MANAGER: "naive"}, None),
+        ({MANAGER: "naive", f"{BUFFER}.enable": True, f"{BUFFER}.len": 16}, None),
+        ({MANAGER: "dapo", "custom_reward_function.path": "reward.py"}, None),
+        ({}, None),
+    ],
+)
+def test_verl_rewards_of_1_and_minus_1_are_as_far_apart_as_0_and_the_weight(
+    stated: dict[str, Any], weight: float | None
+) -> None:
+    imported = from_verl(stated)
+    assert option(imported, "rewards.correctness.weight") == weight
+    told = said(imported, MANAGER) + said(imported, "reward.reward_manager.name")
+    assert ("1 and -1" in told) == (weight is not None)
+    assert not any("without effect" in note and MANAGER in note for note in imported.notes) or weight is None
+
+
+def test_verl_script_of_dapo_rewards_as_the_recipe() -> None:
+    """Right and wrong, cut off or not: the same advantages as from verl's own rewards."""
+    stated = {f"{BUFFER}.enable": True, f"{BUFFER}.len": 4096, f"{BUFFER}.penalty_factor": 1.0}
+    imported = TrainConfig.model_validate(from_verl({MANAGER: "dapo", **stated}).config).rewards
+    recipe = compose_train_config(["dapo"]).rewards
+    assert imported.weights == recipe.weights == {"correctness": 2.0, "format": 0.0, "overlong": 1.0}
+    theirs = np.array([1.0, -1.0, 1.0 - 0.5, -1.0 - 1.0])
+    rewards = np.array([[1, 0, 0], [0, 0, 0], [1, 0, -0.5], [0, 0, -1.0]])
+    ours = combine(rewards, imported, ("correctness", "format", "overlong"))
+    np.testing.assert_allclose(ours - ours.mean(), theirs - theirs.mean(), rtol=1e-12)
 
 
 def test_verl_several_files() -> None:

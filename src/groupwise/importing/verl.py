@@ -15,6 +15,9 @@ _TOTALS = ("score", "reward", "seq_reward", "seq_final_reward")
 # verl generates without an end; groupwise always has one.
 _MANY = 1000.0
 
+# Where versions of verl name the reward manager.
+MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
+
 # Where versions of verl keep the soft overlong penalty.
 OVERLONG = (
     "reward.reward_kwargs.overlong_buffer_cfg",
@@ -41,6 +44,7 @@ def translate(source: Source, problems: int | None = None) -> Imported:
     _optimizer(draft)
     _sampling(draft)
     objective(draft)
+    _rewards(draft)
     _overlong(draft)
     _files(draft)
     return draft.finish()
@@ -116,6 +120,17 @@ def _sampling(draft: Draft) -> None:
         key = f"{_ROLLOUT}.top_k" if top_k else f"{_ROLLOUT}.top_p"
         draft.set("sampling.replay_mask", True, key)
         draft.differs(key, "verl scores the whole vocabulary; groupwise scores over the tokens that were kept")
+
+
+def _rewards(draft: Draft) -> None:
+    """The two scores of the `dapo` reward manager; the penalty below is of no other."""
+    key = next((key for key in MANAGERS if draft[key]), "")
+    penalised = next((f"{section}.enable" for section in OVERLONG if draft[f"{section}.enable"]), "")
+    own = any(draft[f"{section}custom_reward_function.path"] for section in ("", "reward."))
+    if own or (draft[key] != "dapo" if key else not penalised):
+        return
+    draft.set("rewards.correctness.weight", 2.0, key or penalised)
+    draft.differs(key or MANAGERS[0])
 
 
 def _overlong(draft: Draft) -> None:
