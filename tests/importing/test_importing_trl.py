@@ -302,3 +302,15 @@ def test_options_at_their_defaults_and_options_without_effect_are_not_complained
 def test_activation_checkpointing_is_taken_over_where_it_is_stated(stated: bool) -> None:
     assert option(from_trl(gradient_checkpointing=stated), "batch.activation_checkpointing") is stated
     assert option(from_trl(), "batch.activation_checkpointing") is None
+
+
+def test_trl_weight_decay_spares_what_transformers_spares() -> None:
+    imported = from_trl(weight_decay=0.1)
+    assert option(imported, "optimizer.decay_exempt") == "norms_and_biases"
+    assert option(from_trl(), "optimizer.decay_exempt") is None
+
+
+@pytest.mark.parametrize("coefficient", [{"entropy_coef": 0.01}, {"use_adaptive_entropy": True}])
+def test_trl_entropy_is_a_mean_of_micro_batches(coefficient: dict[str, Any]) -> None:
+    assert "each micro-batch" in said(from_trl(loss_type="dapo", **coefficient), "entropy_coef")
+    assert "weighted as the policy loss" in said(from_trl(loss_type="grpo", **coefficient), "entropy_coef")

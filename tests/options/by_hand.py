@@ -284,8 +284,13 @@ def token_weights(config: TrainConfig, lengths_PG: Grid, trained_PG: Grid, reduc
     return weights
 
 
-def adamw(config: TrainConfig, before: Floats, gradients: list[Floats], steps: Sequence[int]) -> Floats:
-    """AdamW (1711.05101, algorithm 2) over the gradients of a run, and the step, from 0, in which each was made."""
+def adamw(
+    config: TrainConfig, before: Floats, gradients: list[Floats], steps: Sequence[int], decays: Floats | float = 1.0
+) -> Floats:
+    """AdamW (1711.05101, algorithm 2) over the gradients of a run, and the step, from 0, in which each was made.
+
+    decays: 0 for a weight that does not decay.
+    """
     options, weights = config.optimizer, before.copy()
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for index, (gradient, step) in enumerate(zip(gradients, steps, strict=True)):
@@ -295,7 +300,7 @@ def adamw(config: TrainConfig, before: Floats, gradients: list[Floats], steps: S
         second = options.beta2 * second + (1 - options.beta2) * gradient**2
         mean = first / (1 - options.beta1 ** (index + 1))
         root = np.sqrt(second / (1 - options.beta2 ** (index + 1)))
-        weights = weights * (1 - lr * options.weight_decay) - lr * mean / (root + options.epsilon)
+        weights = weights * (1 - lr * options.weight_decay * decays) - lr * mean / (root + options.epsilon)
     return weights
 
 

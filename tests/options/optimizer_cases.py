@@ -1,5 +1,7 @@
 """Cases of the optimizer: the weights at the end, by AdamW written out over the recorded gradients."""
 
+import torch
+
 from tests.options import by_hand
 from tests.options.case import Case
 from tests.options.observed import what_was_sampled
@@ -17,7 +19,9 @@ def expected(trace: Trace) -> dict[str, Floats | list[float]]:
     rates = [by_hand.learning_rate(trace.config, step) for step in range(trace.config.run.steps)]
     # Where no group of a step has a signal there is no update.
     steps = [step for step, line in enumerate(trace.lines()) for _ in range(round(line["optimizer/updates"]))]
-    after = by_hand.adamw(trace.config, before, [flat(gradient) for gradient in trace.gradients], steps)
+    exempt = trace.config.optimizer.decay_exempt == "norms_and_biases"
+    decays = flat({name: torch.full_like(w, not (exempt and "norm" in name)) for name, w in trace.before.items()})
+    after = by_hand.adamw(trace.config, before, [flat(gradient) for gradient in trace.gradients], steps, decays)
     return {"lr": rates, "moved": after - before}
 
 
@@ -35,6 +39,7 @@ CASES = {
     "optimizer.beta2": case("0.95", "0.5", base=TWICE),
     "optimizer.epsilon": case("1e-8", "1e-3"),
     "optimizer.weight_decay": case("0.0", "0.1"),
+    "optimizer.decay_exempt": case("none", "norms_and_biases", base=("optimizer.weight_decay=5.0",)),
     # The first step of Adam does not see the length of its gradient, the epsilon here makes it visible.
     "optimizer.max_grad_norm": case("0.01", "100.0", base=("optimizer.epsilon=1e-3",)),
     "optimizer.warmup_steps": case("0", "2", base=THREE),

@@ -111,6 +111,11 @@ class OptimizerOptions(Options):
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
     epsilon: PositiveFloat = 1e-8
     weight_decay: NonNegativeFloat = 0.0
+    """Decoupled: a step takes this share of a weight, times the learning rate, off it."""
+
+    decay_exempt: Literal["none", "norms_and_biases"] = "none"
+    """What does not decay: nothing, as in verl, or the gains of norms and the biases, as in TRL."""
+
     max_grad_norm: PositiveFloat = 1.0
     """The gradient is scaled down to this norm when it is longer."""
 

@@ -114,6 +114,8 @@ def _learning_rate(draft: Draft, updates: int) -> None:
 def _arithmetic(draft: Draft) -> None:
     if not str(draft["optim"]).startswith("adamw"):
         draft.absent("optim", f"no optimizer {draft['optim']}: AdamW is used")
+    if draft["weight_decay"]:
+        draft.set("optimizer.decay_exempt", "norms_and_biases", "weight_decay")
     if draft["fp16"]:
         draft.differs("fp16")
     bfloat = draft["fp16"] or draft["bf16"] is not False

@@ -120,8 +120,9 @@ def _entropy(draft: Draft) -> None:
     if not (draft["entropy_coef"] or draft["use_adaptive_entropy"]):
         return
     draft.set("entropy.bonus.type", "target" if draft["use_adaptive_entropy"] else "fixed", "entropy_coef")
-    if draft.get("objective.reduction.type") != "token_mean":
-        draft.differs("entropy_coef")
+    over_tokens = draft.get("objective.reduction.type") == "token_mean"
+    weighted = "a mean over the tokens of the optimizer step" if over_tokens else "weighted as the policy loss"
+    draft.differs("entropy_coef", weighted=f"the bonus is {weighted}")
     if draft["use_adaptive_entropy"]:
         draft.differs("use_adaptive_entropy")
 

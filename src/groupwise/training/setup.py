@@ -50,8 +50,14 @@ def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
     """AdamW over the trained weights."""
     options = config.optimizer
+    weights = [weight for _, weight in policy.trainable()]
+    groups: list[dict[str, Any]] = [{"params": weights}]
+    if options.decay_exempt != "none":
+        # Gains and biases are the vectors among the weights; what else a layer has is a matrix.
+        matrices, vectors = ([w for w in weights if (w.ndim > 1) == is_matrix] for is_matrix in (True, False))
+        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(
-        [weight for _, weight in policy.trainable()],
+        [group for group in groups if group["params"]],
         lr=options.lr,
         betas=(options.beta1, options.beta2),
         eps=options.epsilon,

@@ -12,6 +12,8 @@ def optimizer(config: TrainConfig) -> Iterator[Finding]:
     if options.schedule == "constant":
         remedy = "set optimizer.schedule to linear or cosine"
         yield from unused_option(config, "optimizer.final_lr_fraction", "optimizer.schedule=constant", remedy)
+    if options.weight_decay == 0:
+        yield from unused_option(config, "optimizer.decay_exempt", "optimizer.weight_decay=0.0", "set a weight decay")
     yield from _endless_warmup("optimizer.warmup_steps", options.warmup_steps, "run.steps", config.run.steps)
 
 

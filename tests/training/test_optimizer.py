@@ -1,0 +1,52 @@
+"""The optimizer of a run, by hand and against what transformers would do."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import Trainer
+
+from groupwise.config import TrainConfig
+from groupwise.training.setup import make_optimizer
+from tests.support.tiny import build, policy_of
+
+
+def optimizer_config(**options: Any) -> TrainConfig:
+    return TrainConfig.model_validate({"optimizer": options})
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama", "mistral", "olmo2"])
+def test_norms_and_biases_are_exempt_as_in_transformers(architecture: str) -> None:
+    biased: dict[str, Any] = {} if architecture == "mistral" else {"attention_bias": True}
+    model = build(architecture, **biased)
+    policy = policy_of(model)
+    theirs = set(Trainer.get_decay_parameter_names(None, model))
+    name_of = {weight: name for name, weight in policy.trainable()}
+    for exempt in ("norms_and_biases", "none"):
+        made = make_optimizer(policy, optimizer_config(weight_decay=0.3, decay_exempt=exempt))
+        decayed = {name_of[w] for group in made.param_groups if group["weight_decay"] for w in group["params"]}
+        assert {group["weight_decay"] for group in made.param_groups} <= {0.0, 0.3}
+        assert sorted(name_of[w] for group in made.param_groups for w in group["params"]) == sorted(name_of.values())
+        assert decayed == (theirs & set(name_of.values()) if exempt == "norms_and_biases" else set(name_of.values()))
+    assert len(theirs) < len(name_of)
+
+
+def test_two_steps_of_adamw_by_hand() -> None:
+    """1711.05101, algorithm 2, with betas that are not alike."""
+    options = {"lr": 0.01, "beta1": 0.5, "beta2": 0.9, "epsilon": 1e-3, "weight_decay": 0.1}
+    policy = policy_of(copy.deepcopy(build("llama")))
+    optimizer = make_optimizer(policy, optimizer_config(**options))
+    name, weight = policy.trainable()[0]
+    expected = weight.detach().double().clone()
+    first, second = torch.zeros_like(expected), torch.zeros_like(expected)
+    for step in (1, 2):
+        gradient = torch.randn(weight.shape, generator=torch.Generator().manual_seed(step)) / step
+        weight.grad = gradient.clone()
+        optimizer.step()
+        gradient = gradient.double()
+        first = 0.5 * first + 0.5 * gradient
+        second = 0.9 * second + 0.1 * gradient**2
+        mean, root = first / (1 - 0.5**step), (second / (1 - 0.9**step)).sqrt()
+        expected = expected * (1 - 0.01 * 0.1) - 0.01 * mean / (root + 1e-3)
+    torch.testing.assert_close(weight.detach().double(), expected, atol=1e-6, rtol=0, msg=name)
