@@ -11,7 +11,7 @@ from groupwise.model.packing import PackedBatch
 __all__ = ["SamplingMask", "Scores", "Scoring", "backend_of", "score", "scoring_of"]
 
 
-def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
+def scoring_of(config: TrainConfig, entropy_gradient: bool = False, square_sums: bool = False) -> Scoring:
     """How every policy of this run scores tokens."""
     batch = config.batch
     return Scoring(
@@ -20,6 +20,7 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False) -> Scoring:
         entropy_gradient=entropy_gradient,
         checkpoint_layers=batch.activation_checkpointing,
         in_place=True,
+        square_sums=square_sums,
     )
 
 

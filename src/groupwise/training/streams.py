@@ -8,7 +8,7 @@ from torch import Tensor
 from groupwise.config import TrainConfig
 from groupwise.config.objective import EntropyOptions
 from groupwise.model.load import Policy
-from groupwise.model.score import score, scoring_of
+from groupwise.model.score import Scores, score, scoring_of
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
@@ -22,22 +22,27 @@ from groupwise.ranks import Ranks
 from groupwise.training.step_batch import StepBatch, micro_batches
 
 
+def with_trainer_pass(policy: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
+    """What one pass of the trainer before the updates says of the trained tokens; once, if something reads it."""
+    if not config.makes_trainer_pass or batch.trainer_logps_N is not None:
+        return batch
+    scores = scored(policy, batch, batch.trained_E, config)
+    return replace(batch, trainer_logps_N=scores.logps_N, old_entropies_N=scores.entropies_N)
+
+
 def with_old_logps(policy: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
     """The one place that decides which log-probabilities are π_old.
 
     Those of the engine with `objective.old_logps=sampler`. Else the trainer's own: of one pass before the updates, or,
-    with a single update, of the very pass that is trained on. What picks tokens by entropy needs that pass anyway.
+    with a single update, of the very pass that is trained on.
     """
-    of_trainer = config.objective.old_logps == "trainer"
-    several = config.updates_per_step > 1
-    old_N = batch.sampler_logps_N
-    if config.selects_tokens or (of_trainer and several):
-        logps_N, entropies_N = scored(policy, batch, batch.trained_E, config)
-        batch = replace(batch, old_entropies_N=entropies_N)
-        old_N = torch.where(batch.trained_E.repeat_interleave(batch.lengths_E), logps_N, old_N)
-    if not of_trainer:
+    batch = with_trainer_pass(policy, batch, config)
+    if config.objective.old_logps == "sampler":
         return batch
-    return replace(batch, old_logps_N=old_N if several else None)
+    if config.updates_per_step == 1 or batch.trainer_logps_N is None:
+        return replace(batch, old_logps_N=None)
+    trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
+    return replace(batch, old_logps_N=torch.where(trained_N, batch.trainer_logps_N, batch.sampler_logps_N))
 
 
 def with_ref_logps(reference: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:
@@ -46,9 +51,9 @@ def with_ref_logps(reference: Policy, batch: StepBatch, config: TrainConfig) -> 
     The others get the policy's own log-probabilities, whose KL is multiplied by 0 anyway.
     """
     penalised_E = batch.trained_E & (batch.kl_coefficient_E > 0)
-    logps_N, _ = scored(reference, batch, penalised_E, config)
+    ref_logps_N = scored(reference, batch, penalised_E, config).logps_N
     penalised_N = penalised_E.repeat_interleave(batch.lengths_E)
-    return replace(batch, ref_logps_N=torch.where(penalised_N, logps_N, batch.behaviour_logps_N))
+    return replace(batch, ref_logps_N=torch.where(penalised_N, ref_logps_N, batch.behaviour_logps_N))
 
 
 def with_step_values(
@@ -59,7 +64,7 @@ def with_step_values(
     It takes a pass over this rank's tokens. Every rank takes part, also one without tokens.
     """
     trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
-    logps_N, _ = scored(policy, batch, batch.trained_E, config)
+    logps_N = scored(policy, batch, batch.trained_E, config).logps_N
     new_N, own = ranks.concatenate(logps_N[trained_N])
     # Without log-probabilities from before the update, those of this pass are the old ones.
     own_old_N = logps_N if batch.old_logps_N is None else batch.old_logps_N
@@ -108,22 +113,24 @@ def kl_cost(batch: StepBatch, old_logps_N: Tensor, config: TrainConfig) -> Tenso
     return batch.kl_coefficient_E.repeat_interleave(batch.lengths_E) * to_go_N
 
 
-def scored(policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and entropies over N in the policy's precision, without gradient; 0 where not wanted."""
+def scored(
+    policy: Policy, batch: StepBatch, wanted_E: Tensor, config: TrainConfig, square_sums: bool = False
+) -> Scores:
+    """Scores over N in the policy's precision, on the CPU and without gradient; 0 where not wanted."""
     wanted = wanted_E.nonzero().flatten().numpy()
-    scoring = scoring_of(config)
-    logps_N = entropies_N = torch.zeros_like(batch.sampler_logps_N)
-    for index, part in enumerate(micro_batches(batch.take(wanted), config.batch.micro_batch_tokens)):
+    scoring = scoring_of(config, square_sums=square_sums)
+    names = ("logps_N", "entropies_N", "entropies_at_1_N", *(["square_sums_N"] if square_sums else []))
+    whole = {name: torch.zeros_like(batch.sampler_logps_N) for name in names}
+    for part in micro_batches(batch.take(wanted), config.batch.micro_batch_tokens):
         episodes = wanted[part]
         micro = batch.take(episodes).to(policy.device)
         with torch.no_grad():
             scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
-        if index == 0:
-            logps_N = torch.zeros(len(logps_N), dtype=scores.logps_N.dtype)
-            entropies_N = torch.zeros(len(logps_N), dtype=scores.entropies_N.dtype)
-        tokens_N = batch.tokens_of(episodes)
-        logps_N[tokens_N], entropies_N[tokens_N] = scores.logps_N.cpu(), scores.entropies_N.cpu()
-    return logps_N, entropies_N
+        for name in names:
+            own = getattr(scores, name).cpu()
+            whole[name] = whole[name].to(own.dtype)
+            whole[name][batch.tokens_of(episodes)] = own
+    return Scores(**whole)
 
 
 def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, ranks: Ranks) -> StepBatch:
