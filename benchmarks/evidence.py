@@ -105,6 +105,7 @@ VARIANTS: dict[str, list[str]] = {
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
     "hot, DPPO by KL": [*HOT, "objective.surrogate=dppo_kl"],
     "hot, IPO": [*HOT, "objective.surrogate=ipo"],
+    "baseline of each token": ["advantage.estimator=optimal_token_baseline"],
 }
 
 
@@ -144,6 +145,7 @@ CLAIMS = [
     ),
     Claim("Not dividing by the group's deviation is better", "base", "group std"),
     Claim("A length-weighted baseline is better than the group's mean", "length-weighted baseline", "base"),
+    Claim("A baseline for each token is better than the group's mean", "baseline of each token", "base"),
     Claim("Whitening over the step is better than the group's mean alone", "whitened over the step", "base"),
     Claim("Whitening over the step is better than in the group", "whitened over the step", "group std"),
     Claim("DPPO's KL keeps several large updates per step stable", "hot, DPPO by KL", "hot, no clip"),

@@ -18,6 +18,7 @@ REINFORCE = {"ratio": "none", "surrogate": "reinforce"}
 TRAINER = {"old_logps": "trainer"}
 REDUCED = {"compute_dtype": "bfloat16"}
 FORMAT = {"format": {"weight": 0.5}}
+TOKEN_BASELINE = {"estimator": "optimal_token_baseline"}
 NO_BASELINE = {"estimator": {"baseline": "none"}}
 GSPO_CLIP = {"clip_low": 3e-4, "clip_high": 4e-4}
 ALL_GROUPS = {"filter": "none", "refill": False}
@@ -180,6 +181,18 @@ ERRORS = [
         build(advantage={"estimator": "max_rl"}, rewards={"overlong": {"buffer_tokens": 8}}),
         "advantage.estimator",
         ["divides by the mean reward", "negative"],
+    ),
+    *[
+        (build(advantage=TOKEN_BASELINE, objective=objective), key, ["hands the advantage of each token", "gspo_token"])
+        for key, objective in (
+            ("objective.ratio", {"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_mean"}),
+            ("objective.surrogate", {"surrogate": "gmpo", "reduction": "sequence_mean_token_mean"}),
+        )
+    ],
+    (
+        build(advantage={"estimator": {"type": "optimal_token_baseline", "engine_weights": True}}),
+        "advantage.estimator.engine_weights",
+        ["no effect with engine_correction=none"],
     ),
     # The policy term.
     *[
@@ -398,6 +411,19 @@ WARNINGS = [
         build(advantage={"estimator": {"type": "reinforce_plus_plus", "baseline": "none"}}),
         "active_sampling.filter",
         ["does have a gradient", "filter=none"],
+    ),
+    (
+        build(advantage=TOKEN_BASELINE, off_policy_mask="sequence", batch={"epochs_per_step": 2}),
+        "off_policy_mask",
+        ["the sign of the mean advantage", "off_policy_mask=none"],
+    ),
+    (
+        build(
+            advantage={"estimator": {"type": "optimal_token_baseline", "tail": "return"}},
+            active_sampling={"filter": "none", "refill": False},
+        ),
+        "advantage.estimator.tail",
+        ["a group of equal rewards", "tail=zero"],
     ),
     (
         build(advantage={"estimator": "opo"}, batch={"epochs_per_step": 2}),

@@ -1,14 +1,21 @@
 """Cases of how the rewards of a group become advantages."""
 
+import copy
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
+from groupwise.model.packing import SequenceGroup, pack
+from groupwise.model.score import Scoring, score
 from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBaseline
 from groupwise.objective.advantages.pass_at_k import PassAtK
 from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
+from groupwise.objective.corrections.tis import Tis
 from tests.options.case import Case
 from tests.options.observed import component, totals, what_was_sampled
 from tests.options.runs import Floats, Trace
@@ -92,6 +99,39 @@ def reinforce_plus_plus_expected(trace: Trace) -> Floats:
     return np.asarray((centred_PG - counted.mean()) / deviation)
 
 
+def token_baseline_expected(trace: Trace) -> Floats:
+    """The mean over each answer's tokens of the reward less a baseline, which is worked out token by token."""
+    options = trace.config.advantage.estimator
+    assert isinstance(options, OptimalTokenBaseline)
+    policy = replace(trace.policy, model=copy.deepcopy(trace.policy.model))
+    policy.model.load_state_dict(trace.before, strict=False)
+    scoring, rows = Scoring(trace.config.sampling.temperature, 8, square_sums=True), []
+    for group, total_G in zip(trace.groups(), totals(trace), strict=True):
+        ids_G = tuple(completion.ids for completion in group.completions)
+        with torch.no_grad():
+            scores = score(policy, pack([SequenceGroup(group.prompt.ids, ids_G)], policy.device), scoring)
+        assert scores.square_sums_N is not None
+        logps_N = scores.logps_N.double().numpy()
+        weights_N = 1 - 2 * np.exp(logps_N) + scores.square_sums_N.double().numpy()
+        if options.engine_weights:
+            correction = trace.config.engine_correction
+            assert isinstance(correction, Tis)
+            engine_N = np.concatenate([completion.logps for completion in group.completions])
+            weights_N = weights_N * np.minimum(np.exp(logps_N - engine_N), correction.cap) ** 2
+        until_GL = [np.cumsum(part) for part in np.split(weights_N, np.cumsum([len(ids) for ids in ids_G])[:-1])]
+        row = []
+        for g, ids in enumerate(ids_G):
+            of_tokens = []
+            for t in range(len(ids)):
+                alive = [i for i, other in enumerate(ids_G) if len(other) > t]
+                baseline = np.average(total_G[alive], weights=[until_GL[i][t] for i in alive])
+                alone = len(alive) == 1 and options.tail == "return"
+                of_tokens.append(total_G[g] if alone else total_G[g] - baseline)
+            row.append(np.mean(of_tokens))
+        rows.append(row)
+    return np.array(rows)
+
+
 def expected(trace: Trace) -> Floats:
     options, total_PG = trace.config.advantage, totals(trace)
     mean_P1 = total_PG.mean(axis=1, keepdims=True)
@@ -100,6 +140,7 @@ def expected(trace: Trace) -> Floats:
         "gdpo": lambda: gdpo_expected(trace),
         "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
         "opo": lambda: opo_expected(trace),
+        "optimal_token_baseline": lambda: token_baseline_expected(trace),
         "pass_at_k": lambda: pass_at_k_expected(trace),
         "reinforce_plus_plus": lambda: reinforce_plus_plus_expected(trace),
     }[options.estimator.type]()
@@ -120,6 +161,7 @@ CASES = {
         "gdpo",
         "max_rl",
         "opo",
+        "optimal_token_baseline",
         "reinforce_plus_plus",
         "{type: pass_at_k, k: 2}",
         beside={"{type: pass_at_k, k: 2}": ("rewards.format.weight=0.0",)},
@@ -132,6 +174,12 @@ CASES = {
     "advantage.estimator.std_epsilon (group)": case("1e-4", "0.3", base=SCALED),
     "advantage.estimator.std_ddof (gdpo)": case("0", "1"),
     "advantage.estimator.std_epsilon (gdpo)": case("1e-4", "0.3"),
+    "advantage.estimator.tail (optimal_token_baseline)": case("zero", "return"),
+    "advantage.estimator.engine_weights (optimal_token_baseline)": case(
+        "false",
+        "true",
+        base=("model.compute_dtype=bfloat16", "objective.old_logps=trainer", "engine_correction={type: tis, cap: 1.5}"),
+    ),
     "advantage.estimator.baseline (reinforce_plus_plus)": case("group_mean", "none"),
     "advantage.estimator.unit (reinforce_plus_plus)": case("token", "answer"),
     "advantage.estimator.std_ddof (reinforce_plus_plus)": case("0", "1"),

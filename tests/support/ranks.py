@@ -11,8 +11,9 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 
 from groupwise.config import TrainConfig
-from groupwise.config.objective import AdvantageOptions, EntropyOptions
+from groupwise.config.objective import AdvantageOptions, EntropyOptions, ObjectiveOptions
 from groupwise.model.reference import frozen_copy
+from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBaseline
 from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
@@ -24,6 +25,7 @@ from groupwise.training.collect import collect
 from groupwise.training.loop import over_ranks
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import count_step
+from groupwise.training.streams import with_token_advantages
 from groupwise.training.update import Updated, accumulate_gradient, update
 from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, train_groups
 from tests.support.fakes import Engine, Pay, fake_sampler
@@ -105,6 +107,27 @@ def updated(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Ten
     return policy.model.state_dict(), over_ranks([updated.metrics], updated, ranks)
 
 
+def with_token_baseline(groups: list[TrainGroup], ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Weights after a step on advantages of single tokens, with old log-probabilities of the same pass."""
+    policy = policy_of(build("llama").double())
+    groups = [
+        replace(group, sequences=tuple(replace(s, reward=float(len(s.ids) % 3)) for s in group.sequences))
+        for group in groups
+    ]
+    config = config_of(40, "token_mean", epochs_per_step=2).model_copy(
+        update={
+            "advantage": AdvantageOptions(estimator=OptimalTokenBaseline()),
+            "objective": ObjectiveOptions(old_logps="trainer"),
+        }
+    )
+    batch = batch_of(groups)
+    batch, _ = with_token_advantages(policy, batch, np.zeros((1, len(batch.lengths_E))), config)
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
+    update(policy, None, optimizer, batch, 1, config, ranks)
+    weights: dict[str, torch.Tensor] = policy.model.state_dict()
+    return weights
+
+
 def work(rank: int, size: int, folder: str) -> None:
     """Everything that the test compares with one process."""
     torch.set_num_threads(1)
@@ -124,6 +147,8 @@ def work(rank: int, size: int, folder: str) -> None:
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
     moved, measured = stepwise(groups, ranks)
     tensors |= {f"bapo/{name}": tensor.contiguous() for name, tensor in moved.items()}
+    weights = with_token_baseline(groups, ranks)
+    tensors |= {f"token_baseline/{name}": tensor.contiguous() for name, tensor in weights.items()}
     save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
     rows_N, own = ranks.concatenate(torch.arange(2.0 * rank))
     facts = {

@@ -131,7 +131,7 @@ class TrainConfig(Options):
     def makes_trainer_pass(self) -> bool:
         """Whether the trainer scores the answers of a step once more before its first optimizer step."""
         restated = self.objective.old_logps == "trainer" and self.updates_per_step > 1
-        return restated or self.selects_tokens
+        return restated or self.selects_tokens or self.advantage.estimator.of_token
 
     @property
     def has_step_values(self) -> bool:

@@ -64,6 +64,8 @@ def _passes(config: TrainConfig) -> list[Cost]:
             reasons.append("old log-probabilities of the trainer")
         if config.selects_tokens:
             reasons.append("entropies or covariances that select tokens")
+        if config.advantage.estimator.of_token:
+            reasons.append("a baseline for each token")
         costs.append(Cost("trainer's pass before the step", "forward passes", 1, " and ".join(reasons)))
     elif config.objective.old_logps == "trainer":
         why = "old log-probabilities are those of the one optimizer step itself"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groupwise.lazy import torch
 from groupwise.objective.advantages.estimator import AdvantageEstimator, GroupRewards, Moments
+from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBaseline, TokenReturns
 from groupwise.objective.corrections.correction import EngineCorrection
 from groupwise.objective.kl.kl_estimator import Importance, KlEstimator
 from groupwise.objective.masks.policy_mask import MaskInputs, PolicyMask
@@ -203,6 +204,25 @@ def _estimator(estimator: AdvantageEstimator, drawing: Drawing) -> str:
     )
 
 
+def _token_baseline(estimator: OptimalTokenBaseline, drawing: Drawing) -> str:
+    lengths = [200, 400, 600]
+    lengths_E = torch.tensor(lengths)
+    returns_N = torch.tensor([1.0, 0.0, 0.5], dtype=torch.float64).repeat_interleave(lengths_E)
+    own_N = torch.full_like(returns_N, 0.5)
+    own_N[600:900] = 0.95
+    squares_N = own_N.square() + (1 - own_N).square()
+    one_group = torch.zeros(3, dtype=torch.int64)
+    advantages_N = estimator.of(TokenReturns(returns_N, own_N.log(), squares_N, lengths_E, one_group))
+    rewards = ("R = 1", "R = 0", "R = 0.5")
+    for row_T, color, reward in zip(advantages_N.split(lengths), (UP, DOWN, GREY), rewards, strict=True):
+        drawing.line(torch.arange(1, len(row_T) + 1), row_T, color, reward)
+    drawing.names("token of the answer", "advantage")
+    return (
+        f"{estimator.type} with its defaults: the advantage of each token of three answers of a group, which are 200, "
+        "400 and 600 tokens long. Tokens have a probability of 0.5, the first 300 of the longest answer one of 0.95."
+    )
+
+
 def _moments(parts: Sequence[Tensor], times: Sequence[Tensor] | None = None) -> Moments:
     first, *rest = map(Moments.of, parts) if times is None else map(Moments.of, parts, times)
     return sum(rest, first)
@@ -215,6 +235,7 @@ DRAWN: dict[type[Technique], Callable[[Any, Drawing], str]] = {
     KlEstimator: _kl,
     Reduction: _reduction,
     EngineCorrection: _correction,
+    OptimalTokenBaseline: _token_baseline,
     AdvantageEstimator: _estimator,
 }
 

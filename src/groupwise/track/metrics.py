@@ -97,7 +97,11 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "grading/dropped_samples": ("completions", "sum", "completions left out by `on_error: drop_sample`"),
     "grading/undecided_fraction": ("fraction", "mean", "answers that the grader could not decide"),
     "grading/timeout_fraction": ("fraction", "mean", "answers that the second grader did not decide in time"),
-    "advantage/mean": ("advantage", "mean", "mean over the completions of admitted groups, as are all of `advantage/`"),
+    "advantage/mean": (
+        "advantage",
+        "mean",
+        "mean over the completions of admitted groups, as all of `advantage/`; a completion has the mean of its tokens",
+    ),
     "advantage/std": ("advantage", "derived", "standard deviation; about 1 with `scale: group_std`"),
     "advantage/max_abs": ("advantage", "max", "largest absolute value"),
     "advantage/std_before_scaling": ("reward", "derived", "deviation of total rewards from the group's mean"),

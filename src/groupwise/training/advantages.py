@@ -22,7 +22,8 @@ Advantages = NDArray[np.float64]
 def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ranks) -> Advantages:
     """Advantages over P, G of this rank's admitted groups; statistics of the batch are those of all ranks.
 
-    A completion that could not be judged is compared with nothing and has the advantage 0.
+    A completion that could not be judged is compared with nothing and has the advantage 0. For an estimator of tokens
+    these are the rewards, see `streams.with_token_advantages`.
     """
     options = config.advantage
     advantages_PG = np.zeros((len(groups), config.batch.samples_per_prompt))
@@ -32,8 +33,9 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
     rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
     values = options.estimator.advantages(rewards, functools.partial(_over_ranks, ranks))
     for part, values_PG in zip(parts, values, strict=True):
-        clipped_PG = clip_advantages(values_PG, options.clip) if options.clip > 0 else values_PG
-        for i, values_G in zip(part, clipped_PG.numpy(), strict=True):
+        if options.clip > 0 and not options.estimator.of_token:
+            values_PG = clip_advantages(values_PG, options.clip)
+        for i, values_G in zip(part, values_PG.numpy(), strict=True):
             advantages_PG[i, groups[i].kept] = values_G
     return advantages_PG
 

@@ -27,6 +27,7 @@ from groupwise.training.interrupt import Interrupted, Interrupts
 from groupwise.training.learning_rate import lr_factor
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import step_batch
+from groupwise.training.streams import with_token_advantages
 from groupwise.training.update import Updated, update
 
 
@@ -124,6 +125,7 @@ def steps(run: Run) -> Iterator[Step]:
 
                 advantages_PG = advantages_of(collected.admitted, config, ranks)
                 batch = step_batch(collected.admitted, advantages_PG, config)
+                batch, advantages_PG = with_token_advantages(run.policy, batch, advantages_PG, config)
                 lr = set_learning_rate(run)
                 updated = update(
                     run.policy, run.reference, run.optimizer, batch, number, config, ranks, state.entropy_coefficient

@@ -45,11 +45,11 @@ class StepBatch:
         kl_coefficient_E: of its domain.
         rewards_E: float64, the total reward of each, NaN where it was not judged.
         turn_N: int64, which sampled span of its episode a token belongs to.
-        advantages_N: compared within the group, the same for all tokens of an episode so far.
+        advantages_N: compared within the group, the same for all tokens of an episode unless each has a baseline.
         sampler_logps_N: as the engine recorded them. old_logps_N: under the policy that sampled, as the loss compares
             with them; None for those of the same pass, see `streams.with_old_logps`.
-        ref_logps_N: under the reference. trainer_logps_N, old_entropies_N: of the policy that sampled, as a pass of the
-            trainer says, in nats; 0 for tokens that are not trained on.
+        ref_logps_N: under the reference. trainer_logps_N, old_entropies_N, square_sums_N: log π, entropy in nats and
+            Σ_v π(v)² of the policy that sampled, as a pass of the trainer says; 0 for tokens that are not trained on.
         policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
         surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step, a number for
             each token or a row of them.
@@ -74,6 +74,7 @@ class StepBatch:
     ref_logps_N: Tensor | None = None
     trainer_logps_N: Tensor | None = None
     old_entropies_N: Tensor | None = None
+    square_sums_N: Tensor | None = None
     policy_mask_N: Tensor | None = None
     drift_N: Tensor | None = None
     surrogate_step_N: Tensor | None = None

@@ -9,6 +9,8 @@ from groupwise.config import TrainConfig
 from groupwise.config.objective import EntropyOptions
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
+from groupwise.objective.advantages.estimator import clip_advantages
+from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBaseline, TokenReturns
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.covariance import Covariance, token_covariance
 from groupwise.objective.entropy.kl_cov import KlCov
@@ -16,9 +18,11 @@ from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.kl_estimator import kl_to_go
 from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.objective.metric import Metric
+from groupwise.objective.segments import segment_mean
 from groupwise.objective.step_tokens import StepTokens
 from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
+from groupwise.training.advantages import Advantages
 from groupwise.training.step_batch import StepBatch, micro_batches
 
 
@@ -26,8 +30,38 @@ def with_trainer_pass(policy: Policy, batch: StepBatch, config: TrainConfig) -> 
     """What one pass of the trainer before the updates says of the trained tokens; once, if something reads it."""
     if not config.makes_trainer_pass or batch.trainer_logps_N is not None:
         return batch
-    scores = scored(policy, batch, batch.trained_E, config)
-    return replace(batch, trainer_logps_N=scores.logps_N, old_entropies_N=scores.entropies_N)
+    scores = scored(policy, batch, batch.trained_E, config, square_sums=config.advantage.estimator.of_token)
+    logps_N, entropies_N, square_sums_N = scores.logps_N, scores.entropies_N, scores.square_sums_N
+    return replace(batch, trainer_logps_N=logps_N, old_entropies_N=entropies_N, square_sums_N=square_sums_N)
+
+
+def with_token_advantages(
+    policy: Policy, batch: StepBatch, advantages_PG: Advantages, config: TrainConfig
+) -> tuple[StepBatch, Advantages]:
+    """A baseline for each token, by what a pass of the trainer says of it; and the mean advantage of each answer.
+
+    Nothing changes for estimators of whole answers. Groups are whole on a rank, and nothing depends on any other.
+    """
+    options = config.advantage
+    if not isinstance(options.estimator, OptimalTokenBaseline):
+        return batch, advantages_PG
+    batch = with_trainer_pass(policy, batch, config)
+    trained = batch.trained_E.nonzero().flatten().numpy()
+    own = batch.take(trained)
+    if own.trainer_logps_N is None or own.square_sums_N is None:
+        raise ValueError("a baseline for each token needs trainer_logps_N and square_sums_N")
+    weights_N = None
+    if options.estimator.engine_weights:
+        correction = config.engine_correction
+        weights_N = correction.limited(correction.weights(own.trainer_logps_N, own.sampler_logps_N, own.lengths_E))
+    returns_N = own.rewards_E.repeat_interleave(own.lengths_E)
+    tokens = TokenReturns(returns_N, own.trainer_logps_N, own.square_sums_N, own.lengths_E, own.group_E, weights_N)
+    advantages_N = torch.zeros(len(batch.advantages_N), dtype=torch.float64)
+    advantages_N[batch.tokens_of(trained)] = options.estimator.of(tokens)
+    if options.clip > 0:
+        advantages_N = clip_advantages(advantages_N, options.clip)
+    means_PG = segment_mean(advantages_N, batch.lengths_E).numpy().reshape(advantages_PG.shape)
+    return replace(batch, advantages_N=advantages_N.float()), means_PG
 
 
 def with_old_logps(policy: Policy, batch: StepBatch, config: TrainConfig) -> StepBatch:

@@ -8,10 +8,13 @@ from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.advantages.max_rl import MaxRl
 from groupwise.objective.advantages.opo import Opo
+from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBaseline
 from groupwise.objective.advantages.pass_at_k import PassAtK
 from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.technique import by_name
 
 EstimatorOption = Annotated[
-    Group | Gdpo | MaxRl | Opo | PassAtK | ReinforcePlusPlus, Field(discriminator="type"), by_name(Group)
+    Group | Gdpo | MaxRl | Opo | OptimalTokenBaseline | PassAtK | ReinforcePlusPlus,
+    Field(discriminator="type"),
+    by_name(Group),
 ]

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from groupwise.lazy import torch
 from groupwise.technique import Technique
@@ -96,9 +96,14 @@ class StepMoments(Protocol):
 
 
 class AdvantageEstimator(Technique):
-    """Base of the estimators."""
+    """Base of the estimators.
+
+    of_token: the tokens of an answer have different advantages, which a pass of the trainer decides; `advantages` gives
+    what they are compared with baselines.
+    """
 
     type: Any
+    of_token: ClassVar[bool] = False
 
     @abstractmethod
     def advantages(self, parts: Sequence[GroupRewards], over_ranks: StepMoments) -> list[Tensor]:
