@@ -199,7 +199,7 @@ def test_verl_reinforce_in_bypass_mode_is_cispo() -> None:
         ("grpo", "group", "group_mean", "group_std"),
         ("rloo", "group", "leave_one_out", "none"),
         ("gdpo", "gdpo", None, None),
-        ("reinforce_plus_plus_baseline", "group", "group_mean", "batch_std"),
+        ("opo", "opo", None, None),
         ("gae", "group", "group_mean", "group_std"),
     ],
 )
@@ -210,8 +210,37 @@ def test_verl_advantages(name: str, estimator: str, baseline: str, scale: str) -
     assert ("value function" in said(imported, "algorithm.adv_estimator")) == (name == "gae")
 
 
-def test_verl_group_of_one_has_its_reward_as_advantage() -> None:
-    imported = from_verl({f"{ROLLOUT}.n": 1})
+@pytest.mark.parametrize(
+    ("name", "baseline"), [("reinforce_plus_plus", "none"), ("reinforce_plus_plus_baseline", "group_mean")]
+)
+@pytest.mark.parametrize("samples", [1, 8])
+def test_verl_reinforce_plus_plus(name: str, baseline: str, samples: int) -> None:
+    """Over tokens with N-1 and 1e-8 in the variance; in a group of one both names keep the reward."""
+    imported = from_verl({"algorithm.adv_estimator": name, f"{ROLLOUT}.n": samples})
+    assert imported.config["advantage"]["estimator"] == {
+        "type": "reinforce_plus_plus",
+        "baseline": baseline if samples > 1 else "none",
+        "unit": "token",
+        "std_ddof": 1,
+        "epsilon": 1e-8,
+        "epsilon_in": "variance",
+    }
+
+
+@pytest.mark.parametrize("name", ["optimal_token_baseline", "tir_optimal_token_baseline"])
+@pytest.mark.parametrize("corrected", [False, True])
+def test_verl_optimal_token_baseline(name: str, corrected: bool) -> None:
+    """verl hands its engine weights to the estimator, and has no baseline where one answer is left."""
+    weights = {"algorithm.rollout_correction.rollout_is": "token"} if corrected else {}
+    estimator = from_verl({"algorithm.adv_estimator": name, **weights}).config["advantage"]["estimator"]
+    expected = {"type": "optimal_token_baseline", "tail": "return"}
+    assert estimator == (expected | {"engine_weights": True} if corrected else expected)
+
+
+@pytest.mark.parametrize("name", ["grpo", "opo", "optimal_token_baseline"])
+def test_verl_group_of_one_has_its_reward_as_advantage(name: str) -> None:
+    imported = from_verl({"algorithm.adv_estimator": name, f"{ROLLOUT}.n": 1})
+    assert option(imported, "advantage.estimator") == "group"
     assert option(imported, "advantage.estimator.baseline") == "none"
     assert "no baseline" in said(imported, f"{ROLLOUT}.n")
 

@@ -32,16 +32,21 @@ def _advantages(draft: Draft) -> None:
     scale = "group_std" if draft[scale_key] else "none"
     if name.startswith("rloo"):
         scale = "none"
-    if name == "reinforce_plus_plus_baseline":
-        scale = "batch_std"
-        draft.differs(key, "verl whitens over the tokens of the batch; here the deviation is that of its rewards")
     if estimator == "gdpo":
         scale = "none"
         draft.differs(key, "verl whitens over tokens, so that long answers weigh more; here over completions")
-    if draft["actor_rollout_ref.rollout.n"] == 1:
-        baseline, scale, estimator = "none", "none", "group"
+    if draft["actor_rollout_ref.rollout.n"] == 1 and baseline != "none":
+        baseline, scale = "none", "none"
+        estimator = estimator if estimator == "reinforce_plus_plus" else "group"
         draft.differs("actor_rollout_ref.rollout.n")
     draft.set("advantage.estimator.type", estimator, key)
+    if estimator == "reinforce_plus_plus":
+        whitened = {"unit": "token", "std_ddof": 1, "epsilon": 1e-8, "epsilon_in": "variance"}
+        draft.set_in("advantage.estimator", key, baseline=baseline, **whitened)
+    if estimator == "optimal_token_baseline":
+        draft.set("advantage.estimator.tail", "return", key)
+    if estimator not in ("group", "gdpo"):
+        return
     if estimator == "group":
         draft.set("advantage.estimator.baseline", baseline, key)
         draft.set("advantage.estimator.scale", scale, scale_key)
@@ -125,6 +130,8 @@ def _engine(draft: Draft) -> None:
     form, bounds = ("tis", {"cap": high}) if low is None else ("mis", {"low": low, "high": high})
     draft.set_in("engine_correction", key, type=form, level="token" if level == "token" else "sequence_product")
     draft.set_in("engine_correction", f"{_CORRECTION}.rollout_is_threshold", **bounds)
+    if draft.get("advantage.estimator.type") == "optimal_token_baseline":
+        draft.set("advantage.estimator.engine_weights", True, key)
 
 
 def _bypassed_reinforce(draft: Draft, level: str, low: float | None, high: float) -> None:
