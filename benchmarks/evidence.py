@@ -100,6 +100,7 @@ VARIANTS: dict[str, list[str]] = {
     "4 epochs, FIPO": [*EPOCHS, "objective.surrogate=fipo"],
     "hot, BAPO": [*HOT, "objective.surrogate=bapo"],
     "hot, BAPO by clipped sums": [*HOT, "objective.surrogate={type: bapo, contributions: clipped}"],
+    "4 epochs, ASPO": [*EPOCHS, "objective.surrogate=aspo"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
@@ -164,6 +165,7 @@ CLAIMS = [
         "DeepSeek-V3.2's own recipe is better than the printed one", "recipe deepseek_v32", "recipe seed_deepseek_v32"
     ),
     Claim("Weights by the future KL (FIPO) are better than PPO's clip alone", "4 epochs, FIPO", "4 epochs"),
+    Claim("Turning the ratio of good tokens over (ASPO) is better than PPO's clip", "4 epochs, ASPO", "4 epochs"),
     Claim("Token ratios are better than sequence products", "4 epochs", "4 epochs, sequence-product ratio"),
 ]
 

@@ -24,6 +24,7 @@ TECHNIQUES = {
     "gspo": [4, 5, 12, 14],
     "cispo": [1, 2, 3, 4, 12, 15],
     "fipo": [1, 2, 3, 4, 5, 12],
+    "aspo": [3, 12],
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
     "reinforce_plus_plus": [3],
@@ -38,6 +39,7 @@ TECHNIQUES = {
 
 WARNINGS = {
     "grpo": ["kl.estimator"],
+    "aspo": ["kl.estimator"],
     "r1": ["rewards.format.weight", "objective.surrogate.clip_low", "kl.estimator"],
     # Its mean over tokens gives a group of equal rewards an advantage.
     "reinforce_plus_plus": ["advantage.estimator.unit"],
@@ -108,6 +110,14 @@ VALUES: dict[str, dict[str, object]] = {
         "objective.surrogate.cap": 5.0,
         "objective.surrogate.floor": 0.0,
         "objective.reduction": "token_mean",
+    },
+    "aspo": {
+        "objective.surrogate": {"type": "aspo", "clip_low": 0.2, "clip_high": 0.2, "cap": 3.0},
+        "batch.samples_per_prompt": 16,
+        "batch.epochs_per_step": 3,
+        "sampling.max_new_tokens": 32768,
+        "kl.coefficient": 0.001,
+        "optimizer.weight_decay": 0.1,
     },
     "fipo": {
         "objective.surrogate": {

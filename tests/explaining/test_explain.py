@@ -90,6 +90,7 @@ OBJECTIVES = [
         "J = (1/M) Σ_i Σ_t [ sg[r^k·e^(λ·(1 - r))]·A·log π ]",
     ),
     (build(objective={"surrogate": "gmpo"}), "J = (1/M) Σ_i Σ_t [ s·A ]"),
+    (build(objective={"surrogate": "aspo"}), "J = (1/M) Σ_i Σ_t [ sg[ω]·A·log π ]"),
     (
         build(objective={"surrogate": "fipo"}),
         "J = (1/M) Σ_i Σ_t [ max(min(r·f·A, clip(r, 0.8, 1.28)·f·A), 10·f·A where A < 0) ]",

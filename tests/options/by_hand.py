@@ -13,6 +13,7 @@ from groupwise.objective.corrections.tis import Tis
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
 from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
+from groupwise.objective.surrogates.aspo import Aspo
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
@@ -145,6 +146,10 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
         dual = surrogate.dual_clip or np.inf
         kept_N = np.where(advantage_N > 0, ratio_N <= most, (ratio_N >= low) & (ratio_N <= dual))
         return np.where(kept_N, plain_N, 0.0)
+    if isinstance(surrogate, Aspo):
+        turned_N = -advantage_N * np.minimum(np.where(advantage_N > 0, 1 / ratio_N, ratio_N), surrogate.cap)
+        gone_N = np.where(advantage_N > 0, ratio_N > 1 + surrogate.clip_high, ratio_N < 1 - surrogate.clip_low)
+        return np.where(gone_N, 0.0, turned_N)
     assert isinstance(surrogate, DualClipBounds)
     high = surrogate.dual_clip or np.inf
     if isinstance(surrogate, Fipo):

@@ -171,6 +171,7 @@ OBJECTIVE = {
         "importance_sampling",
         "{type: ipo, tv: 0.05}",
         "bapo",
+        "aspo",
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
         beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
@@ -200,6 +201,9 @@ OBJECTIVE = {
     "objective.surrogate.lambda_negative (vespo)": case("2.0", "3.0", base=VESPO),
     "objective.surrogate.floor (topr)": case("0.0", "0.95", base=STALE),
     "objective.surrogate.cap (topr)": case("1.0", "1.05", base=STALE),
+    "objective.surrogate.clip_low (aspo)": case("0.05", "0.2", base=STALE),
+    "objective.surrogate.clip_high (aspo)": case("0.05", "0.2", base=STALE),
+    "objective.surrogate.cap (aspo)": case("1.05", "3.0", base=STALE),
     "objective.surrogate.clip_low (fipo)": case("0.05", "0.2", base=STALE),
     "objective.surrogate.clip_high (fipo)": case("0.05", "0.28", base=STALE),
     "objective.surrogate.dual_clip (fipo)": case("10.0", "1.05", base=STALE),

@@ -127,7 +127,8 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
         f"policy/clip_fraction_{bound}_{sign}": (
             "fraction",
             "mean",
-            f"tokens with a {sign} advantage at the surrogate's {bound} bound: no gradient (CISPO: weight capped)",
+            f"tokens with a {sign} advantage at the surrogate's {bound} bound: no gradient "
+            "(CISPO, TOPR, ASPO: a bounded weight)",
         )
         for bound in ("low", "high")
         for sign in ("positive", "negative")

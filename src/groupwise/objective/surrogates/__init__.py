@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from groupwise.objective.surrogates.aspo import Aspo
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
@@ -34,7 +35,8 @@ SurrogateOption = Annotated[
     | SeedClip
     | ImportanceSampling
     | Ipo
-    | DppoKl,
+    | DppoKl
+    | Aspo,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]

@@ -70,8 +70,8 @@ class SurrogateOutputs:
     Attributes:
         loss_N: to be weighted and summed.
         low_N: bool, the lower bound replaced the ratio.
-        high_N: bool, the upper bound did. In either case the token's gradient is exactly 0, except for `cispo`, whose
-            bounds limit the weight and leave the gradient.
+        high_N: bool, the upper bound did. In either case the token's gradient is exactly 0, except where bounds limit
+            a weight and leave the gradient: `cispo`, `topr`, the cap of `aspo`.
     """
 
     loss_N: Tensor
