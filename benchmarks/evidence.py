@@ -101,6 +101,7 @@ VARIANTS: dict[str, list[str]] = {
     "hot, BAPO": [*HOT, "objective.surrogate=bapo"],
     "hot, BAPO by clipped sums": [*HOT, "objective.surrogate={type: bapo, contributions: clipped}"],
     "4 epochs, ASPO": [*EPOCHS, "objective.surrogate=aspo"],
+    "4 epochs, CE-GPPO": [*EPOCHS, "objective.surrogate=ce_gppo"],
     **{f"recipe {recipe}": [recipe, *RECIPE_SIZES] for recipe in RECIPES},
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
@@ -166,6 +167,7 @@ CLAIMS = [
     ),
     Claim("Weights by the future KL (FIPO) are better than PPO's clip alone", "4 epochs, FIPO", "4 epochs"),
     Claim("Turning the ratio of good tokens over (ASPO) is better than PPO's clip", "4 epochs, ASPO", "4 epochs"),
+    Claim("Bounded gradients beyond the clip (CE-GPPO) are better than none", "4 epochs, CE-GPPO", "4 epochs"),
     Claim("Token ratios are better than sequence products", "4 epochs", "4 epochs, sequence-product ratio"),
 ]
 

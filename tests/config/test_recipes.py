@@ -25,6 +25,7 @@ TECHNIQUES = {
     "cispo": [1, 2, 3, 4, 12, 15],
     "fipo": [1, 2, 3, 4, 5, 12],
     "aspo": [3, 12],
+    "ce_gppo": [1, 2, 3, 4, 12],
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
     "reinforce_plus_plus": [3],
@@ -118,6 +119,20 @@ VALUES: dict[str, dict[str, object]] = {
         "sampling.max_new_tokens": 32768,
         "kl.coefficient": 0.001,
         "optimizer.weight_decay": 0.1,
+    },
+    "ce_gppo": {
+        "objective.surrogate": {
+            "type": "ce_gppo",
+            "clip_low": 0.2,
+            "clip_high": 0.2,
+            "dual_clip": 10.0,
+            "coefficient_low": 0.75,
+            "coefficient_high": 1.0,
+        },
+        "batch.prompts_per_step": 128,
+        "batch.samples_per_prompt": 8,
+        "batch.minibatches_per_step": 8,
+        "sampling.max_new_tokens": 16384,
     },
     "fipo": {
         "objective.surrogate": {

@@ -90,6 +90,7 @@ OBJECTIVES = [
         "J = (1/M) Σ_i Σ_t [ sg[r^k·e^(λ·(1 - r))]·A·log π ]",
     ),
     (build(objective={"surrogate": "gmpo"}), "J = (1/M) Σ_i Σ_t [ s·A ]"),
+    (build(objective={"surrogate": "ce_gppo"}), "J = (1/M) Σ_i Σ_t [ ω·A·r/sg[r] ]"),
     (build(objective={"surrogate": "aspo"}), "J = (1/M) Σ_i Σ_t [ sg[ω]·A·log π ]"),
     (
         build(objective={"surrogate": "fipo"}),

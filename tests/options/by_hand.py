@@ -15,6 +15,7 @@ from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
 from groupwise.objective.surrogates.aspo import Aspo
 from groupwise.objective.surrogates.bapo import Bapo
+from groupwise.objective.surrogates.ce_gppo import CeGppo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.dppo_kl import DppoKl
@@ -157,6 +158,10 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
     clipped_N = np.where(
         advantage_N > 0, ratio_N > 1 + surrogate.clip_high, (ratio_N < 1 - surrogate.clip_low) | (ratio_N > high)
     )
+    if isinstance(surrogate, CeGppo):
+        below, above = 1 - surrogate.clip_low, 1 + surrogate.clip_high
+        kept_N = np.where(advantage_N > 0, surrogate.coefficient_high * above, surrogate.coefficient_low * below)
+        return np.where((advantage_N < 0) & (ratio_N > high), 0.0, np.where(clipped_N, -advantage_N * kept_N, plain_N))
     return np.where(clipped_N, 0.0, plain_N)
 
 

@@ -101,6 +101,7 @@ def bapo_case(name: str, *values: str, **options: str) -> Case:
     )
 
 
+NARROW = (*STALE, "objective.surrogate.clip_low=0.05", "objective.surrogate.clip_high=0.05")
 VESPO = (*STALE, "objective.ratio=sequence_product")
 
 
@@ -172,6 +173,7 @@ OBJECTIVE = {
         "{type: ipo, tv: 0.05}",
         "bapo",
         "aspo",
+        "ce_gppo",
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
         beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
@@ -204,6 +206,11 @@ OBJECTIVE = {
     "objective.surrogate.clip_low (aspo)": case("0.05", "0.2", base=STALE),
     "objective.surrogate.clip_high (aspo)": case("0.05", "0.2", base=STALE),
     "objective.surrogate.cap (aspo)": case("1.05", "3.0", base=STALE),
+    "objective.surrogate.clip_low (ce_gppo)": case("0.05", "0.2", base=STALE),
+    "objective.surrogate.clip_high (ce_gppo)": case("0.05", "0.28", base=STALE),
+    "objective.surrogate.dual_clip (ce_gppo)": case("0.0", "1.05", base=STALE),
+    "objective.surrogate.coefficient_low (ce_gppo)": case("0.0", "0.75", base=NARROW),
+    "objective.surrogate.coefficient_high (ce_gppo)": case("0.5", "1.0", base=NARROW),
     "objective.surrogate.clip_low (fipo)": case("0.05", "0.2", base=STALE),
     "objective.surrogate.clip_high (fipo)": case("0.05", "0.28", base=STALE),
     "objective.surrogate.dual_clip (fipo)": case("10.0", "1.05", base=STALE),

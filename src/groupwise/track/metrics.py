@@ -128,7 +128,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
             "fraction",
             "mean",
             f"tokens with a {sign} advantage at the surrogate's {bound} bound: no gradient "
-            "(CISPO, TOPR, ASPO: a bounded weight)",
+            "(CISPO, TOPR, ASPO, CE-GPPO: a bounded weight)",
         )
         for bound in ("low", "high")
         for sign in ("positive", "negative")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from groupwise.objective.surrogates.aspo import Aspo
 from groupwise.objective.surrogates.bapo import Bapo
+from groupwise.objective.surrogates.ce_gppo import CeGppo
 from groupwise.objective.surrogates.cispo import Cispo
 from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.dppo_kl import DppoKl
@@ -36,7 +37,8 @@ SurrogateOption = Annotated[
     | ImportanceSampling
     | Ipo
     | DppoKl
-    | Aspo,
+    | Aspo
+    | CeGppo,
     Field(discriminator="type"),
     by_name(PpoClip),
 ]

@@ -71,7 +71,7 @@ class SurrogateOutputs:
         loss_N: to be weighted and summed.
         low_N: bool, the lower bound replaced the ratio.
         high_N: bool, the upper bound did. In either case the token's gradient is exactly 0, except where bounds limit
-            a weight and leave the gradient: `cispo`, `topr`, the cap of `aspo`.
+            a weight and leave the gradient: `cispo`, `topr`, the cap of `aspo`, the clip of `ce_gppo`.
     """
 
     loss_N: Tensor
