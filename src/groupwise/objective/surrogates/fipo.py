@@ -119,14 +119,13 @@ class Fipo(DualClipBounds):
         if because:
             remedy = "with f at least 1, at most 1 is 1" if self.safety_ratio else "set the ratio from which it acts"
             yield from unused(f"{KEY}.safety", self.safety, "set", f"{KEY}.{because}", remedy)
-        from_sampler = config.objective.old_logps == "sampler" and not config.engine_is_trainer
-        if config.updates_per_step == 1 and not from_sampler:
+        if config.ratio_is_one:
             text = (
                 f"{KEY}=fipo with 1 optimizer step on each batch of answers: nothing has moved, F is 0 and f is 1, and "
                 f"this is {KEY}=ppo_clip; the paper makes 8, set batch.minibatches_per_step=8"
             )
             yield warning((KEY, "batch.minibatches_per_step"), text)
-        if from_sampler:
+        if config.objective.old_logps == "sampler" and not config.engine_is_trainer:
             growth = 1 / (1 - 2 ** (-1 / self.half_life_tokens))
             text = (
                 f"{KEY}=fipo with objective.old_logps=sampler and an engine that is not the trainer: what the two "
