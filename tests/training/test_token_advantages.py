@@ -1,6 +1,7 @@
 """A baseline for each token: from the trainer's pass to the loss, whatever the division of the work."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from groupwise.training import streams
 from groupwise.training.streams import with_old_logps, with_token_advantages
 from groupwise.training.update import update
 from tests.support.episodes import TEMPERATURE, TrainGroup, batch_of, changed, config_with, train_groups
+from tests.support.runs import Quiet, assert_same_run, interrupt_at, metrics, resume, train
 from tests.support.tiny import build, plain_logits, policy_of
 
 
@@ -143,3 +145,14 @@ def test_engine_weights_multiply_what_a_token_counts() -> None:
     same_N = token_advantages(policy_of(model), groups, config_of(estimator={"engine_weights": True}, **sections))
     torch.testing.assert_close(same_N, plain_N, atol=1e-6, rtol=0)
     assert float((weighted_N - plain_N).abs().max()) > 1e-3
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
+    options = ["advantage.estimator=optimal_token_baseline", "objective.old_logps=trainer"]
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    assert train(whole, *options) is not None
+    assert train(stopped, *options, reporter=Quiet(interrupt_at(1))) is None
+    assert resume(stopped) is not None
+    assert_same_run(stopped, whole)
+    assert all(line["optimizer/grad_norm"] > 0 for line in metrics(whole))
