@@ -9,11 +9,8 @@ from typing import Any
 
 from groupwise.explaining.pages import subjects
 
-# Pages that are written when there is something to say: they stand in the navigation where they exist.
-OPTIONAL = {
-    "Reference": [("Python API", "api.md"), ("Your own techniques", "own-techniques.md")],
-    "中文": [("README", "zh/README.md")],
-}
+# Where a page goes that mkdocs.yml does not name; all others are guides.
+PLACES = {"zh/": "中文", "api": "Reference"}
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)\s]+)\)")
 
 
@@ -23,13 +20,12 @@ def on_config(config: Any) -> Any:
     rooms: dict[str, list[dict[str, str]]] = {}
     for subject in subjects():
         rooms.setdefault(subject.room[1], []).append({subject.title: f"techniques/{subject.path}.md"})
-    for entry in config.nav:
-        for heading, pages in entry.items():
-            if heading == "Techniques":
-                pages.extend({room: below} for room, below in rooms.items())
-            pages_here = [{title: name} for title, name in OPTIONAL.get(heading, []) if (docs / name).is_file()]
-            if pages_here:
-                pages.extend(pages_here)
+    headings = {heading: pages for entry in config.nav for heading, pages in entry.items()}
+    headings["Techniques"].extend({room: below} for room, below in rooms.items())
+    named = set(re.findall(r"[\w./-]+\.md", str(config.nav)))
+    for name in sorted(str(path.relative_to(docs)) for path in docs.rglob("*.md")):
+        if name not in named:
+            headings[next((at for start, at in PLACES.items() if name.startswith(start)), "Guides")].append(name)
     return config
 
 
