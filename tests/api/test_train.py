@@ -120,7 +120,7 @@ class Frame:
         return self.rows
 
 
-def test_a_data_frame_is_a_list_of_rows(reference: groupwise.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_frame_is_a_list_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     run = groupwise.train("demo", problems=Frame(PROBLEMS), output="run", quiet=True, **{**OPTIONS, "run.steps": 1})
     assert (run.folder / "inputs" / "train.jsonl").read_text() == "".join(json.dumps(row) + "\n" for row in PROBLEMS)
     monkeypatch.setitem(sys.modules, "pandas", None)

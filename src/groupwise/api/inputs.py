@@ -25,7 +25,7 @@ Sources = Source | PathLike[str] | Sequence[Source | PathLike[str]]
 """A recipe, a YAML file, `key=value`, a mapping, a TrainConfig, or several of them of which later ones win."""
 Model: TypeAlias = "str | PathLike[str] | PreTrainedModel | Mapping[str, Any]"
 Tokenizer: TypeAlias = "str | PathLike[str] | PreTrainedTokenizerBase"
-Problems = Path_ | Iterable[Mapping[str, Any]] | Mapping[str, Any]
+Problems = Path_ | Iterable[Any] | Mapping[str, Any]
 """A source as in problems.train, rows, or options of the section problems."""
 
 INPUTS = "inputs"

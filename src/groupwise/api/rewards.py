@@ -11,7 +11,7 @@ from groupwise.grading.reward_options import RewardOptions
 
 Function = Callable[..., Any]
 Reward = Function | str | PathLike[str] | tuple[Function | str | PathLike[str], float]
-Rewards = Function | Sequence[Reward] | Mapping[str, Any]
+Rewards = Reward | Sequence[Reward] | Mapping[str, Any]
 """Functions, paths FILE.py:NAME, either in a pair with its weight, or all of these by the names of components."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from groupwise.config.merge import merged
-from groupwise.config.schema import Path
+from groupwise.config.schema import Path, as_section, locate
 from groupwise.config.yaml_document import Document, YamlError
 from groupwise.findings import shown
 from groupwise.technique import Technique
@@ -25,7 +25,7 @@ def read_mapping(owner: type[BaseModel], given: Mapping[str, Any]) -> Document:
         tree = nested(str(key), _plain(value, str(key), faults))
         messages += faults
         if not faults:
-            places = {path: _place(tree, path) for path in paths_in(tree)}
+            places = {path: _place(owner, tree, tuple(str(key).split(".")), path) for path in paths_in(tree)}
             whole = Document(merged(owner, whole.tree, tree), {**whole.positions, **places})
     if messages:
         raise YamlError(messages)
@@ -48,13 +48,15 @@ def paths_in(tree: Any, above: Path = ()) -> Iterator[Path]:
         yield from paths_in(value, (*above, part))
 
 
-def _place(tree: Any, path: Path) -> str:
-    """`optimizer.lr=1e-3`, of a value or, in a list, of the whole list."""
-    option = next((path[:end] for end, part in enumerate(path) if isinstance(part, int)), path)
+def _place(owner: type[BaseModel], tree: Any, key: Path, path: Path) -> str:
+    """What gives the value at a path, as a command line has it: `optimizer.lr=1e-3`, also where a section was given."""
+    end = len(key)
+    while end < len(path) and as_section(locate(owner, path[:end]).annotation):
+        end += 1
+    option = path[:end] if len(path) > len(key) else key
     for part in option:
         tree = tree[part]
-    text = shown(tree)
-    return f"{'.'.join(map(str, option))}={text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{'.'.join(map(str, option))}={shown(tree)}"
 
 
 def _plain(value: Any, key: str, faults: list[str]) -> Any:
