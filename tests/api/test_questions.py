@@ -67,6 +67,7 @@ def test_grade() -> None:
 
 def test_grade_rows_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows: list[Any] = [{"response": "\\boxed{4}", "gold": "4"}, {"response": "\\boxed{7}", "gold": "4"}]
+    strange: list[Any] = [3]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     expected = [json.loads(line) for line in command(capsys, "grade", str(file), "--json").out.splitlines()]
@@ -77,7 +78,7 @@ def test_grade_rows_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path
     with pytest.raises(
         groupwise.DataError, match=r"rows: 2 rows could not be graded:\n- rows:2: no column gold.*\n- rows:3"
     ):
-        groupwise.grade([*rows[:1], {"response": "4"}, 3])
+        groupwise.grade([*rows[:1], {"response": "4"}, *strange])
     file.write_text('{"response": "4"}\n')
     outcome = command(capsys, "grade", str(file))
     with pytest.raises(groupwise.DataError) as raised:

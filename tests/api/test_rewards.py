@@ -57,7 +57,7 @@ def decorated(text: str) -> float:
 
 def enclosed(bonus: Any) -> Callable[[str], float]:
     def with_bonus(text: str) -> float:
-        return len(text) + bonus
+        return float(len(text) + bonus)
 
     return with_bonus
 
