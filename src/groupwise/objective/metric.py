@@ -1,12 +1,16 @@
 """A measurement that states how it is merged, so that micro-batches and ranks cannot bend it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
-import torch
-from torch import Tensor
+from groupwise.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MetricReduction = Literal["sum", "mean", "max", "min"]
 
@@ -71,6 +75,6 @@ def _merge(weighted: list[tuple[float, float]], reduction: MetricReduction) -> M
 
 def _floats(values: list[float | Tensor]) -> list[float]:
     """All values as floats, those on a device fetched in one transfer."""
-    tensors = [value.double() for value in values if isinstance(value, Tensor)]
+    tensors = [value.double() for value in values if isinstance(value, torch.Tensor)]
     fetched = iter(torch.stack(tensors).tolist() if tensors else [])
-    return [next(fetched) if isinstance(value, Tensor) else float(value) for value in values]
+    return [next(fetched) if isinstance(value, torch.Tensor) else float(value) for value in values]
