@@ -76,6 +76,7 @@ RECIPES = (
     "deepseek_v32",
     "seed_olmo3",
     "seed_deepseek_v32",
+    "luspo",
 )
 
 # A name without "=" is a recipe, which comes before the common options.
@@ -168,6 +169,7 @@ CLAIMS = [
     Claim("Weights by the future KL (FIPO) are better than PPO's clip alone", "4 epochs, FIPO", "4 epochs"),
     Claim("Turning the ratio of good tokens over (ASPO) is better than PPO's clip", "4 epochs, ASPO", "4 epochs"),
     Claim("Bounded gradients beyond the clip (CE-GPPO) are better than none", "4 epochs, CE-GPPO", "4 epochs"),
+    Claim("Answers weighted by their length (LUSPO) are better than alike (GSPO)", "recipe luspo", "recipe gspo"),
     Claim("Token ratios are better than sequence products", "4 epochs", "4 epochs, sequence-product ratio"),
 ]
 

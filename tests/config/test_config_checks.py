@@ -482,7 +482,7 @@ WARNINGS = [
     (
         build(objective={"ratio": "sequence_geometric_mean", "surrogate": GSPO_CLIP}),
         "objective.reduction",
-        ["reduction=token_mean", "sequence_mean_token_mean"],
+        ["reduction=token_mean", "GSPO weights every answer alike, LUSPO by its length"],
     ),
     (
         build(objective={"ratio": "sequence_product"}),

@@ -308,6 +308,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "sampling mask replay": {"sampling": {"top_p": 0.9, "replay_mask": True}},
     "standard GRPO normalisation": {"advantage": {"estimator": {"scale": "group_std"}}},
     "sequence-level importance sampling": {"objective": {"ratio": "gspo_token"}},
+    "LUSPO": {"objective": {"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_sum"}},
     "leave-one-out baseline": {"advantage": {"estimator": {"baseline": "leave_one_out"}}},
     "batch deviation": {"advantage": {"estimator": {"scale": "batch_std"}}},
     "advantage clip": {"advantage": {"clip": 0.5}},
@@ -383,7 +384,7 @@ def test_numbers_names_and_keys() -> None:
 def test_every_technique_of_the_objective_has_a_card_or_is_the_plain_one() -> None:
     """A new surrogate, estimator or correction states a card, or it would be invisible."""
     plain = {"ppo_clip", "group", "token", "gspo_token", "none", "all", "as_policy", "k1", "k2", "k3"}
-    plain |= {"sequence_mean_token_mean", "sequence_mean_token_sum", "group_token_mean"}
+    plain |= {"sequence_mean_token_mean", "group_token_mean"}
     techniques = [section for section in sections_in(TrainConfig) if issubclass(section, Technique)]
     techniques = [technique for technique in techniques if technique.__module__.startswith("groupwise.objective")]
     assert len(techniques) > 25

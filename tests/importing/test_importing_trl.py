@@ -33,6 +33,20 @@ def test_trl_loss_types(name: str, surrogate: str, reduction: str) -> None:
     assert option(imported, "objective.ratio") == ("sequence_product" if name == "vespo" else "token")
 
 
+def test_trl_luspo_is_a_reduction_and_needs_ratios_of_answers() -> None:
+    paper: dict[str, Any] = {"epsilon": 2e-3, "epsilon_high": 2.5e-3, "gradient_accumulation_steps": 4}
+    imported = from_trl(loss_type="luspo", importance_sampling_level="sequence", steps_per_generation=8, **paper)
+    assert option(imported, "objective.ratio") == "sequence_geometric_mean"
+    assert option(imported, "objective.reduction") == "sequence_mean_token_sum"
+    assert "which is a reduction here" in said(imported, "loss_type")
+    assert not said(imported, "importance_sampling_level")
+    assert not [note for note in imported.notes if note.startswith("groupwise warns")]
+    of_tokens = from_trl(loss_type="luspo")
+    assert "no LUSPO: set sequence" in said(of_tokens, "importance_sampling_level")
+    assert "L²" in said(of_tokens, "importance_sampling_level")
+    assert not said(from_trl(loss_type="grpo"), "importance_sampling_level")
+
+
 def test_trl_defaults_are_written_out() -> None:
     imported = from_trl()
     expected = {

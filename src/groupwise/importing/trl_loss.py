@@ -28,6 +28,8 @@ def _loss(draft: Draft) -> None:
     draft.set("objective.reduction.type", loss.reduction, "loss_type")
     ratio = "sequence_product" if loss.surrogate == "vespo" else level
     draft.set("objective.ratio", ratio, "importance_sampling_level")
+    if draft["loss_type"] == "luspo" and level == "token":
+        draft.differs("importance_sampling_level")
     draft.set("objective.old_logps", "trainer", "loss_type")
     low, high = draft["epsilon"], draft["epsilon_high"]
     high_key = "epsilon" if high is None else "epsilon_high"

@@ -55,20 +55,21 @@ class RatioLevel(Technique):
         return clamp_log_ratio(self.unclamped(new_logps_N, old_logps_N, lengths_E))
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """Bounds at the scale of token ratios, and weights that differ from GSPO's."""
+        """Bounds at the scale of token ratios, and weights that are neither GSPO's nor LUSPO's."""
         objective, this = config.objective, f"objective.ratio={self.type}"
         bound = objective.surrogate.widest_bound()
         # Token ratios need bounds of this size; the geometric mean over an answer moves by a hundredth of it.
         if self.small and bound and bound[1] > 0.05:
             text = (
                 f"{bound[0]} is at the scale of token ratios with {this}: the mean over an answer hardly moves, and a "
-                f"bound {bound[1]:.3g} away from 1 never binds; GSPO has clip_low=3e-4 and clip_high=4e-4"
+                f"bound {bound[1]:.3g} away from 1 never binds; GSPO has clip_low=3e-4 and clip_high=4e-4, "
+                "LUSPO 2e-3 and 2.5e-3"
             )
             yield warning((bound[0], "objective.ratio"), text)
         reduction = objective.reduction.type
-        if self.small and reduction != "sequence_mean_token_mean":
+        if self.small and reduction not in ("sequence_mean_token_mean", "sequence_mean_token_sum"):
             text = (
-                f"objective.reduction={reduction} with {this}: GSPO weights every answer alike, whatever its length; "
-                "set objective.reduction=sequence_mean_token_mean"
+                f"objective.reduction={reduction} with {this}: GSPO weights every answer alike, LUSPO by its length; "
+                "set objective.reduction=sequence_mean_token_mean, or sequence_mean_token_sum"
             )
             yield warning(("objective.reduction", "objective.ratio"), text)

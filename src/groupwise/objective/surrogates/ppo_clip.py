@@ -37,7 +37,7 @@ class ClipBounds(Surrogate):
         return f"{KEY}.clip_high", max(self.clip_low, self.clip_high)
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
-        """Bounds that cannot act, or that let bad tokens move further than good ones."""
+        """Bounds that cannot act, are those of another ratio, or let bad tokens move further than good ones."""
         yield from super().findings(config)
         low, high = f"{KEY}.clip_low={self.clip_low}", f"{KEY}.clip_high={self.clip_high}"
         if self.clip_low >= 1:
@@ -47,6 +47,13 @@ class ClipBounds(Surrogate):
             text = (
                 f"{low} is above {high}: bad tokens may fall further than good ones may rise, the reverse of DAPO's "
                 "clip-higher, and entropy falls faster; DAPO has 0.2 and 0.28; set clip_high to clip_low or above"
+            )
+            yield warning((f"{KEY}.clip_low", f"{KEY}.clip_high"), text)
+        if config.objective.ratio.type == "token" and (widest := max(self.clip_low, self.clip_high)) < 0.02:
+            text = (
+                f"{low} and {high} with objective.ratio=token: the ratio of a token moves by tenths, and a bound "
+                f"{widest:.3g} away from 1 stops nearly every one that has moved; GSPO and LUSPO have such bounds with "
+                "objective.ratio=sequence_geometric_mean"
             )
             yield warning((f"{KEY}.clip_low", f"{KEY}.clip_high"), text)
 
