@@ -99,6 +99,8 @@ VARIANTS: dict[str, list[str]] = {
     "sequence mean of sums": ["objective.reduction=sequence_mean_token_sum", "optimizer.max_grad_norm=25.0"],
     "4 epochs, sequence-product ratio": [*EPOCHS, "objective.ratio=sequence_product"],
     "4 epochs, FIPO": [*EPOCHS, "objective.surrogate=fipo"],
+    "4 epochs, REAL": [*EPOCHS, "objective.surrogate=real", "objective.reduction=sequence_mean_token_mean"],
+    "4 epochs, sequence means": [*EPOCHS, "objective.reduction=sequence_mean_token_mean"],
     "hot, BAPO": [*HOT, "objective.surrogate=bapo"],
     "hot, BAPO by clipped sums": [*HOT, "objective.surrogate={type: bapo, contributions: clipped}"],
     "4 epochs, ASPO": [*EPOCHS, "objective.surrogate=aspo"],
@@ -134,6 +136,7 @@ CLAIMS = [
     Claim("PPO's minimum is safer than the printed maximum", "hot, PPO clip 0.2/0.28", "hot, printed clip 0.2/0.28"),
     Claim("Searched bounds are better than fixed ones", "hot, BAPO", "hot, PPO clip 0.2/0.28"),
     Claim("Balancing gradients is better than balancing clipped sums", "hot, BAPO", "hot, BAPO by clipped sums"),
+    Claim("Classifying the answers of a group is better than advantages", "4 epochs, REAL", "4 epochs, sequence means"),
     Claim("KL 0.02 in the printed form harms", "4 epochs", "4 epochs, printed KL 0.02"),
     Claim(
         "KL 0.001 in the printed form harms less than 0.02", "4 epochs, printed KL 0.001", "4 epochs, printed KL 0.02"

@@ -31,6 +31,7 @@ TECHNIQUES = {
     "opo": [3, 4],
     "reinforce_plus_plus": [3],
     "bapo": [3, 4, 11, 12],
+    "real": [4],
     "olmo3": [1, 2, 3, 4, 5, 6, 7],
     "deepseek_v32": [7, 8, 9, 10, 11],
     # As printed they name 1 to 7 and 8 to 12; what is printed for 5 and 6 is something else.
@@ -176,6 +177,14 @@ VALUES: dict[str, dict[str, object]] = {
         "objective.surrogate.clip_low": 0.2,
         "objective.surrogate.clip_high": 0.2,
         "kl.estimator": "k2",
+    },
+    "real": {
+        "objective.surrogate.temperature": 0.5,
+        "objective.reduction": "sequence_mean_token_mean",
+        "batch.samples_per_prompt": 8,
+        "batch.minibatches_per_step": 128 // 32,
+        "sampling.temperature": 0.6,
+        "optimizer.lr": 2e-6,
     },
     "bapo": {
         "objective.surrogate.target": 0.5,

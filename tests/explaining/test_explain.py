@@ -314,6 +314,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "advantage clip": {"advantage": {"clip": 0.5}},
     "dual clip": {"objective": {"surrogate": {"dual_clip": 3.0}}},
     "VESPO": {"objective": {"surrogate": "vespo", "ratio": "sequence_product"}},
+    "REAL": {"objective": {"surrogate": "real", "reduction": "sequence_mean_token_mean"}},
     "masked importance sampling": {"engine_correction": "mis", "objective": {"old_logps": "trainer"}},
     "KL in the reward": {"kl": {"coefficient": 0.1, "in_reward": True}},
     "KL with another reduction": {"kl": {"coefficient": 0.1, "reduction": "sequence_mean_token_mean"}},

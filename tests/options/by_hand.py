@@ -24,21 +24,22 @@ from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.ppo_clip import DualClipBounds
+from groupwise.objective.surrogates.real import Real
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.topr import Topr
 from groupwise.objective.surrogates.vespo import Vespo
-from tests.options.runs import Floats, Pass
+from tests.options.runs import Floats, Pass, Trace
 
 Grid = Sequence[Sequence[int]]
 
 
 class Streams:
-    """The tensors of one pass, and sums over its episodes."""
+    """The tensors of one pass, and sums over its episodes. trace: the run, for what no pass has."""
 
-    def __init__(self, one: Pass) -> None:
-        inputs = one.inputs
+    def __init__(self, one: Pass, trace: Trace | None = None) -> None:
+        inputs, self.trace = one.inputs, trace
         self.lengths_E = inputs.lengths_E.numpy()
         self.of_N = np.repeat(np.arange(len(self.lengths_E)), self.lengths_E)
         self.new_N, self.old_N = one.stream("new_logps_N"), one.stream("old_logps_N")
@@ -64,9 +65,9 @@ class Streams:
         return np.array([values_N[n:][self.of_N[n:] == self.of_N[n]].sum() for n in range(len(values_N))])
 
 
-def token_gradient(config: TrainConfig, one: Pass) -> Floats:
+def token_gradient(config: TrainConfig, one: Pass, trace: Trace | None = None) -> Floats:
     """Derivative of the whole loss by each token's log-probability; a bonus on the entropy acts beside it."""
-    streams = Streams(one)
+    streams = Streams(one, trace)
     gradient_N = policy_gradient(config, streams)
     if one.inputs.kl_coefficient_E is not None:
         gradient_N = gradient_N + kl_gradient(config, streams, one)
@@ -106,6 +107,8 @@ def policy_gradient(config: TrainConfig, streams: Streams) -> Floats:
     if isinstance(surrogate, Topr):
         taper_N = np.where(positive_N, 1.0, np.clip(ratio_N, surrogate.floor, surrogate.cap))
         return np.asarray(-factor_N * advantage_N * taper_N)
+    if isinstance(surrogate, Real):
+        return factor_N * real_slopes(surrogate, streams)
     if isinstance(surrogate, Vespo):
         k_N = np.where(positive_N, surrogate.k_positive, surrogate.k_negative)
         rate_N = np.where(positive_N, surrogate.lambda_positive, surrogate.lambda_negative)
@@ -176,6 +179,41 @@ def influence(surrogate: Fipo, streams: Streams, ratio_N: Floats, advantage_N: F
     f_N = np.array(factors)
     safe_N = (advantage_N < 0) & (ratio_N > (surrogate.safety_ratio or np.inf))
     return np.where(safe_N, 1.0 if surrogate.safety == "set" else np.minimum(f_N, 1.0), f_N)
+
+
+def real_slopes(options: Real, streams: Streams) -> Floats:
+    """Of REAL's loss by each answer's s, times answers ÷ groups, where a pass has all answers of the step.
+
+    Group and reward of an answer are those of the completion that the engine gave these log-probabilities.
+    """
+    assert streams.trace is not None
+    groups = [group for step in range(streams.trace.config.run.steps) for group in streams.trace.groups(step + 1)]
+    known = {
+        completion.logps.tobytes(): (place, float(total))
+        for place, group in enumerate(groups)
+        for completion, total in zip(group.completions, group.totals_G, strict=True)
+    }
+    ends_E = streams.lengths_E.cumsum()
+    found = [
+        known[streams.sampler_N[end - length : end].astype(np.float32).tobytes()]
+        for end, length in zip(ends_E, streams.lengths_E, strict=True)
+    ]
+    s_E = streams.means(streams.new_N - streams.old_N)[ends_E - 1] / options.temperature
+    slope_E = np.zeros_like(s_E)
+    for place in {place for place, _ in found}:
+        own = [e for e, (where, _) in enumerate(found) if where == place]
+        rewards = [found[e][1] for e in own]
+        middle = float(np.mean(rewards))
+        above, below = (1.0, 0.0) if options.labels == "binary" else (middle + 1e-6, middle - 1e-6)
+        exact = options.labels == "binary"
+        right = [e for e, reward in zip(own, rewards, strict=True) if (reward == above if exact else reward > above)]
+        wrong = [e for e, reward in zip(own, rewards, strict=True) if (reward == below if exact else reward < below)]
+        if options.one_class == "skip" and not (right and wrong):
+            continue
+        for members, sign in ((right, -1.0), (wrong, 1.0)):
+            odds = np.exp(sign * s_E[members])
+            slope_E[members] = sign / options.temperature * odds / (1 + odds.sum())
+    return np.asarray(slope_E * len(found) / len({place for place, _ in found}))[streams.of_N]
 
 
 def bapo_bounds(options: Bapo, streams: Streams, ratio_N: Floats, advantage_N: Floats) -> tuple[float, float]:

@@ -22,7 +22,7 @@ APART = ("model.compute_dtype=bfloat16", "objective.old_logps=trainer")
 
 
 def expected_gradients(trace: Trace) -> Floats:
-    return np.concatenate([by_hand.token_gradient(trace.config, one) for one in trace.passes])
+    return np.concatenate([by_hand.token_gradient(trace.config, one, trace) for one in trace.passes])
 
 
 def case(*values: str, base: tuple[str, ...] = (), beside: dict[str, tuple[str, ...]] | None = None) -> Case:
@@ -102,6 +102,9 @@ def bapo_case(name: str, *values: str, **options: str) -> Case:
 
 
 NARROW = (*STALE, "objective.surrogate.clip_low=0.05", "objective.surrogate.clip_high=0.05")
+REAL = ("objective.reduction=sequence_mean_token_mean",)
+# Answers without a format are rewarded 0 or 1, with it 0.2 more.
+REAL_CASE = (*STALE, *REAL)
 VESPO = (*STALE, "objective.ratio=sequence_product")
 
 
@@ -174,9 +177,10 @@ OBJECTIVE = {
         "bapo",
         "aspo",
         "ce_gppo",
+        "real",
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
-        beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",)},
+        beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",), "real": REAL},
     ),
     "objective.surrogate.clip_low (ppo_clip)": clip_case("low", "negative", "0.05", "0.2"),
     "objective.surrogate.clip_high (ppo_clip)": clip_case("high", "positive", "0.05", "0.28"),
@@ -235,6 +239,11 @@ OBJECTIVE = {
     "objective.surrogate.high_end (bapo)": bapo_case("high_end", "1.04", "1.2"),
     "objective.surrogate.high_step (bapo)": bapo_case("high_step", "0.02", "0.2"),
     "objective.surrogate.dual_clip (bapo)": bapo_case("dual_clip", "0.0", "1.05"),
+    "objective.surrogate.temperature (real)": case("0.5", "0.1", base=REAL_CASE),
+    "objective.surrogate.labels (real)": case("above_mean", "binary", base=REAL_CASE),
+    "objective.surrogate.one_class (real)": case(
+        "skip", "printed", base=(*REAL_CASE, "objective.surrogate.labels=binary", "rewards.format.weight=0.0")
+    ),
     "objective.reduction": weight_case(
         "token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum", "constant_length", "group_token_mean"
     ),

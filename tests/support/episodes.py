@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -12,8 +13,13 @@ from transformers import PreTrainedModel
 
 from groupwise.completion import KeptSets
 from groupwise.config import TrainConfig
+from groupwise.model.load import Policy
+from groupwise.model.packing import PackedBatch
+from groupwise.model.score import Scores, score
 from groupwise.objective.reductions.reduction import group_token_totals
 from groupwise.ranks import Ranks
+from groupwise.training import streams
+from groupwise.training import update as updating
 from groupwise.training.step_batch import StepBatch, count_step
 from groupwise.training.streams import with_step_values
 from groupwise.training.update import accumulate_gradient
@@ -80,6 +86,11 @@ def changed(groups: Sequence[TrainGroup], change: Callable[[TrainSequence], Trai
 def silenced(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
     """Without any advantage, so that the policy term is 0."""
     return changed(groups, lambda sequence: replace(sequence, advantage=0.0))
+
+
+def labelled(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
+    """With the reward 1 for a positive advantage, else 0."""
+    return changed(groups, lambda sequence: replace(sequence, reward=float(sequence.advantage > 0)))
 
 
 def turns_of(sampled_T: NDArray[np.bool_]) -> list[int]:
@@ -205,3 +216,16 @@ def gradient_of(model: PreTrainedModel, groups: Sequence[TrainGroup], config: Tr
         batch, _ = with_step_values(policy, batch, config, Ranks())
     accumulate_gradient(policy, batch, count_step(batch, Ranks()), config)
     return gradients(policy.model)
+
+
+def lengths_scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of all sequences that are scored from here on."""
+    seen: list[int] = []
+
+    def noted(policy: Policy, batch: PackedBatch, *arguments: Any) -> Scores:
+        seen.extend(batch.lengths_B.tolist())
+        return score(policy, batch, *arguments)
+
+    for module in (updating, streams):
+        monkeypatch.setattr(module, "score", noted)
+    return seen

@@ -19,6 +19,8 @@ from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.penalty import KlOptions
 from groupwise.objective.surrogates.bapo import Bapo
+from groupwise.objective.surrogates.real import Real
+from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
 from groupwise.training.advantages import advantages_of
 from groupwise.training.collect import collect
@@ -27,7 +29,7 @@ from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import count_step
 from groupwise.training.streams import with_token_advantages
 from groupwise.training.update import Updated, accumulate_gradient, update
-from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, train_groups
+from tests.support.episodes import REDUCTIONS, TrainGroup, batch_of, config_of, labelled, train_groups
 from tests.support.fakes import Engine, Pay, fake_sampler
 from tests.support.tiny import build, gradients, policy_of
 
@@ -76,15 +78,17 @@ def gradient(groups: list[TrainGroup], reduction: str, ranks: Ranks) -> dict[str
     return full
 
 
-# Balances that the bounds of the step's tokens have to move for.
-BAPO = Bapo(target=0.45, low_step=0.01, high_step=0.01)
+# Those of the whole optimizer step; the bounds of the first have to move to reach its target.
+STEPWISE = (Bapo(target=0.45, low_step=0.01, high_step=0.01), Real())
 
 
-def stepwise(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+def stepwise(
+    groups: list[TrainGroup], surrogate: Surrogate, ranks: Ranks
+) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
     """As `updated`, with a surrogate that is computed from the whole optimizer step."""
     policy = policy_of(build("llama").double())
-    config = config_of(40, epochs_per_step=2)
-    objective = config.objective.model_copy(update={"surrogate": BAPO})
+    config = config_of(40, "sequence_mean_token_mean", epochs_per_step=2)
+    objective = config.objective.model_copy(update={"surrogate": surrogate})
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
     config = config.model_copy(update={"objective": objective})
     updated = update(policy, None, optimizer, batch_of(groups), 1, config, ranks)
@@ -145,16 +149,18 @@ def work(rank: int, size: int, folder: str) -> None:
     # The first rank alone has a group.
     uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], ranks)
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
-    moved, measured = stepwise(groups, ranks)
-    tensors |= {f"bapo/{name}": tensor.contiguous() for name, tensor in moved.items()}
     weights = with_token_baseline(groups, ranks)
     tensors |= {f"token_baseline/{name}": tensor.contiguous() for name, tensor in weights.items()}
+    measured = {}
+    for surrogate in STEPWISE:
+        moved, measured[surrogate.type] = stepwise(labelled(groups), surrogate, ranks)
+        tensors |= {f"{surrogate.type}/{name}": tensor.contiguous() for name, tensor in moved.items()}
     save_file(tensors, f"{folder}/tensors-{rank}-of-{size}.safetensors")
     rows_N, own = ranks.concatenate(torch.arange(2.0 * rank))
     facts = {
         "rows": [rows_N.tolist(), rows_N[own].tolist()],
         "metrics": metrics,
-        "bapo": measured,
+        "stepwise": measured,
         "collected": collected(ranks),
         "totals": vars(count_step(batch_of(groups), ranks)),
         "sum": ranks.sum([1.0 + rank, 0.1]),

@@ -34,6 +34,8 @@ EVERYTHING = (
         "engine_correction={type: tis, cap: 1.001}",
         "off_policy_mask=sequence",
         "entropy.covariance=kl_cov",
+        "objective.surrogate=real",
+        "objective.reduction=sequence_mean_token_mean",
     ),
 )
 

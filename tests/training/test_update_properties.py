@@ -25,6 +25,7 @@ from groupwise.ranks import Ranks
 from groupwise.training.advantages import advantages_of
 from groupwise.training.collect import passes_filter
 from groupwise.training.step_batch import count_step, step_batch
+from groupwise.training.streams import with_step_values
 from groupwise.training.update import accumulate_gradient
 from tests.support.episodes import (
     REDUCTIONS,
@@ -33,6 +34,7 @@ from tests.support.episodes import (
     batch_of,
     config_with,
     gradient_of,
+    labelled,
     reference_loss,
     sequences_of,
     train_groups,
@@ -87,7 +89,7 @@ def test_the_order_of_groups_and_sequences_does_not_matter(
 @pytest.mark.parametrize(("surrogate", "ratio"), COMBINATIONS)
 def test_no_surrogate_sees_the_division_into_micro_batches(surrogate: str, ratio: str) -> None:
     model = build("llama")
-    groups = train_groups(model)
+    groups = labelled(train_groups(model))
     for reduction in REDUCTIONS:
         whole, parts = (
             gradient_of(model, groups, options_of(reduction, surrogate, ratio, micro)) for micro in (10_000, 30)
@@ -246,7 +248,7 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
             ),
             kl_coefficient=0.1,
         )
-        for group in train_groups(model)
+        for group in labelled(train_groups(model))
     ]
     batch = batch_of(groups)
     for importance in ("none", "token", "sequence_product"):
@@ -256,7 +258,8 @@ def test_log_ratios_of_200_stay_finite(surrogate: str, ratio: str) -> None:
             kl={"coefficient": 0.1, "importance": importance},
         )
         policy = policy_of(model)
-        measured = accumulate_gradient(policy, batch, count_step(batch, Ranks()), config)
+        given = with_step_values(policy, batch, config, Ranks())[0] if config.has_step_values else batch
+        measured = accumulate_gradient(policy, given, count_step(batch, Ranks()), config)
         assert all(np.isfinite(float(metric.value)) for part in measured for metric in part.metrics.values())
         assert all(bool(gradient.isfinite().all()) for gradient in gradients(policy.model).values())
 

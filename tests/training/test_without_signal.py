@@ -11,12 +11,8 @@ from torch import Tensor
 
 from groupwise.config import TrainConfig
 from groupwise.model.load import Policy
-from groupwise.model.packing import PackedBatch
 from groupwise.model.reference import frozen_copy
-from groupwise.model.score import Scores, score
 from groupwise.ranks import Ranks
-from groupwise.training import streams
-from groupwise.training import update as updating
 from groupwise.training.step_batch import count_step
 from groupwise.training.update import accumulate_gradient, update
 from tests.support.episodes import (
@@ -26,6 +22,7 @@ from tests.support.episodes import (
     batch_of,
     config_with,
     gradient_of,
+    lengths_scored,
     sequences_of,
     silenced,
     train_groups,
@@ -39,19 +36,6 @@ def partly_silenced(groups: Sequence[TrainGroup]) -> list[TrainGroup]:
         replace(g, sequences=tuple(replace(s, advantage=0.0) if i == 1 else s for i, s in enumerate(g.sequences)))
         for g in groups
     ]
-
-
-def lengths_scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The lengths of all sequences that are scored from here on."""
-    seen: list[int] = []
-
-    def noted(policy: Policy, batch: PackedBatch, *arguments: Any) -> Scores:
-        seen.extend(batch.lengths_B.tolist())
-        return score(policy, batch, *arguments)
-
-    for module in (updating, streams):
-        monkeypatch.setattr(module, "score", noted)
-    return seen
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

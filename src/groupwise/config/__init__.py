@@ -140,6 +140,20 @@ class TrainConfig(Options):
         return self.objective.surrogate.has_step_values or (isinstance(mask, PolicyMask) and mask.has_step_values)
 
     @property
+    def makes_step_pass(self) -> bool:
+        """Whether that takes a pass: not where the ratio is 1 by construction and nothing else is read of the pass."""
+        surrogate, mask = self.objective.surrogate, self.off_policy_mask
+        masks = isinstance(mask, PolicyMask) and mask.has_step_values
+        same = self.objective.old_logps == "trainer" and self.updates_per_step == 1
+        return masks or (surrogate.has_step_values and not (same and surrogate.reads_ratios_alone))
+
+    @property
+    def uses_advantages(self) -> bool:
+        """Whether something reads the advantages of the answers."""
+        reads = self.objective.surrogate.needs_advantage or not isinstance(self.off_policy_mask, NoOffPolicyMask)
+        return reads or not isinstance(self.entropy.covariance, NoCovariance)
+
+    @property
     def uses_of_old(self) -> list[str]:
         """The options, as `key=value`, under which the loss compares the policy with the one that sampled."""
         objective, kl = self.objective, self.kl

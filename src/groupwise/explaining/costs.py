@@ -70,7 +70,7 @@ def _passes(config: TrainConfig) -> list[Cost]:
     elif config.objective.old_logps == "trainer":
         why = "old log-probabilities are those of the one optimizer step itself"
         costs.append(Cost("trainer's pass before the step", "forward passes", 0, why))
-    if config.has_step_values:
+    if config.makes_step_pass:
         why = "what is computed from the whole optimizer step, before each of them"
         costs.append(Cost("pass before every optimizer step", "forward passes", config.batch.epochs_per_step, why))
     if config.batch.activation_checkpointing:

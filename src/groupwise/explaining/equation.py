@@ -45,7 +45,8 @@ def equation_of(config: TrainConfig) -> Equation:
     inside += [entropy.bonus.formula()] if entropy.bonus.formula() else []
     if isinstance(entropy.covariance, KlCov):
         inside.append(f"- {entropy.covariance.coefficient:g}·|log π - log π_old|·[t is picked]")
-    terms = [*_ratio(config), *objective.surrogate.terms(ratio_is_one), *_advantage(config)]
+    terms = [*_ratio(config), *objective.surrogate.terms(ratio_is_one)]
+    terms += _advantage(config) if config.uses_advantages else reward_terms(config)
     terms += [(symbol, meaning) for symbol, meaning in factors]
     terms += [*_kl_terms(config), *_entropy_terms(config), *counts, *_circumstances(config)]
     return Equation(f"J = {objective.reduction.formula(longest)} [ {' '.join(inside)} ]{outside}", tuple(terms))

@@ -22,7 +22,8 @@ class StepTokens:
     """The trained tokens of one optimizer step, over all ranks, under the policy as it is before that step.
 
     Attributes:
-        log_ratio_N: of the objective's ratio level. new_logps_N, old_logps_N, sampler_logps_N: as in the loss.
+        log_ratio_N: of the objective's ratio level. new_logps_N, old_logps_N, sampler_logps_N: as in the loss; the
+            first two are 0 where no pass was needed, see `TrainConfig.makes_step_pass`.
         advantages_N: as in the loss: for a surrogate with what a KL penalty in the reward takes off, for a mask before.
         lengths_E: tokens of each episode. group_E: int64, the group of each, numbered from 0 over all ranks.
         rewards_E: the total reward of each.

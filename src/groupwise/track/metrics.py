@@ -146,6 +146,8 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "policy/bapo_steps": ("steps", "mean", "how many steps its search took"),
     "policy/bapo_share_before": ("fraction", "mean", "what good tokens weigh, P/(P+Q), at the bounds it starts from"),
     "policy/bapo_share_after": ("fraction", "mean", "the same at the bounds it found"),
+    "policy/real_one_class_fraction": ("fraction", "mean", "groups in which `real` finds no two classes of answers"),
+    "policy/real_unlabelled_fraction": ("fraction", "mean", "answers of the other groups that are in neither class"),
     "policy/off_policy_masked_fraction": ("fraction", "mean", "tokens that `off_policy_mask` leaves out"),
     "engine/logp_gap_mean": ("nats", "mean", "distance of trainer's and engine's log-probs with the same weights"),
     "engine/logp_gap_max": ("nats", "max", "largest one; about 1e-6 for the in-process engine in float32"),

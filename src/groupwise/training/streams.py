@@ -95,10 +95,12 @@ def with_step_values(
 ) -> tuple[StepBatch, dict[str, Metric]]:
     """What surrogate and mask compute from all trained tokens of one optimizer step, over all ranks; and its metrics.
 
-    It takes a pass over this rank's tokens. Every rank takes part, also one without tokens.
+    It may take a pass over this rank's tokens. Every rank takes part, also one without tokens.
     """
     trained_N = batch.trained_E.repeat_interleave(batch.lengths_E)
-    logps_N = scored(policy, batch, batch.trained_E, config).logps_N
+    logps_N = torch.zeros_like(batch.sampler_logps_N)
+    if config.makes_step_pass:
+        logps_N = scored(policy, batch, batch.trained_E, config).logps_N
     new_N, own = ranks.concatenate(logps_N[trained_N])
     # Without log-probabilities from before the update, those of this pass are the old ones.
     own_old_N = logps_N if batch.old_logps_N is None else batch.old_logps_N

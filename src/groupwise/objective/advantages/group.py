@@ -54,7 +54,7 @@ class Group(AdvantageEstimator):
             equation="A = R - baseline",
             values="together with a constant instead of the length",
             keys=(f"{KEY}.scale",),
-            is_on=lambda c: isinstance(e := c.advantage.estimator, Group) and e.scale == "none",
+            is_on=lambda c: c.uses_advantages and isinstance(e := c.advantage.estimator, Group) and e.scale == "none",
             cost="none",
             test="objective/test_advantage.py::test_golden",
             differs="The seed's reason is noise at small deviations; the paper's is that 1/std weighs problems by how "

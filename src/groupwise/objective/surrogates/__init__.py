@@ -15,6 +15,7 @@ from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.ppo_clip import PpoClip
+from groupwise.objective.surrogates.real import Real
 from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
@@ -33,6 +34,7 @@ SurrogateOption = Annotated[
     | Topr
     | Fipo
     | Bapo
+    | Real
     | SeedClip
     | ImportanceSampling
     | Ipo

@@ -91,7 +91,7 @@ class Bapo(DualClip):
                 )
             ),
             is_on=lambda c: isinstance(c.objective.surrogate, Bapo),
-            cost="one forward pass before each optimizer step",
+            cost="one forward pass before each optimizer step; none where the ratio is 1 by construction",
             test="objective/test_bapo.py::test_golden",
             differs="The paper prints P/|P-Q| with π_old in both sums, the authors' code P/Q without it. In either a "
             "clipped token still counts (`contributions=clipped`), so that a⁻ cannot help; their text is about the "
@@ -99,6 +99,10 @@ class Bapo(DualClip):
             "on its size; it keeps verl's dual clip of 3.",
         ),
     )
+
+    @property
+    def reads_ratios_alone(self) -> bool:
+        return not self.weighted_by_old
 
     def of_step(self, step: StepTokens) -> StepValues:
         """The bounds of the ratio for this optimizer step, (N, 2): low and high, the same for every token."""
@@ -175,8 +179,8 @@ class Bapo(DualClip):
         part = {"share": "P/(P+Q)", "odds": "P/Q", "printed": "P/|P-Q|"}[self.balance]
         old = "π_old·" if self.weighted_by_old else ""
         weights = {
-            "gradient": f"P, Q = Σ {old}r·|A| of the tokens with A > 0, with A < 0, that keep a gradient",
-            "clipped": f"P = Σ {old}A·min(r, a⁺) where A > 0, Q = Σ {old}|A|·max(r, a⁻) where A < 0",
+            "gradient": f"Σ {old}r·|A| of the tokens with A > 0, with A < 0, that keep a gradient",
+            "clipped": f"Σ {old}A·min(r, a⁺) where A > 0, Σ {old}|A|·max(r, a⁻) where A < 0",
         }[self.contributions]
         ranges = [
             f"{name} from {number(start)} to {number(end)} by {number(step)}"
@@ -186,7 +190,7 @@ class Bapo(DualClip):
             )
         ]
         first, then = ranges if self.order == "high_first" else reversed(ranges)
-        return [("a", f"{first}, then {then}, until {part} ≥ {number(self.target)}"), ("P", weights)]
+        return [("a⁺, a⁻", f"{first}, then {then}, until {part} ≥ {number(self.target)}"), ("P, Q", weights)]
 
     def widest_bound(self) -> tuple[str, float]:
         return f"{KEY}.high_start", max(1 - self.low_start, self.high_start - 1)

@@ -103,6 +103,11 @@ class Surrogate(Technique):
         """Whether π is compared with the engine's own log-probabilities, so that a mismatch counts as a change."""
         return False
 
+    @property
+    def reads_ratios_alone(self) -> bool:
+        """Whether `of_step` reads no log-probability but in the ratio, which needs no pass where it is 1 anyway."""
+        return False
+
     def of_step(self, step: StepTokens) -> StepValues:
         """What each token is given as `step_N`, for those with `has_step_values`; once, before the first gradient."""
         raise TypeError(f"{self.type} takes nothing from the whole step, got {len(step.lengths_E)} episodes")
