@@ -1,94 +1,20 @@
 """Shares with their intervals, pass@k, and what a measurement says of graded groups."""
 
 import itertools
-import math
-from statistics import fmean, pvariance
+from statistics import fmean
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from groupwise.config import TrainConfig
-from groupwise.evaluation.estimate import Estimate, estimate_fraction, pass_at_k
+from groupwise.evaluation.estimate import estimate_fraction, pass_at_k
 from groupwise.evaluation.measure import measure_all, summarise
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
 from groupwise.rollout.inprocess import InProcessEngine
 from tests.support.fakes import Engine, Pay, fake_sampler
-
-Z = 1.959963984540054
-
-
-def wilson(successes: float, trials: float) -> tuple[float, float]:
-    """The two shares p at which (p̂ - p)² = z² p (1 - p) / n, from the formula of the roots of that equation."""
-    share = successes / trials
-    a, b, c = 1 + Z**2 / trials, -(2 * share + Z**2 / trials), share**2
-    root = math.sqrt(b**2 - 4 * a * c)
-    return (-b - root) / (2 * a), (-b + root) / (2 * a)
-
-
-# Newcombe (1998), table I, case 81 of 263 and its neighbours: Wilson's interval without continuity correction.
-PUBLISHED = [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)]
-
-
-@pytest.mark.parametrize(("right", "n", "low", "high"), PUBLISHED)
-def test_one_sample_a_problem_is_wilsons_interval(right: int, n: int, low: float, high: float) -> None:
-    estimate = estimate_fraction([1.0] * right + [0.0] * (n - right))
-    assert estimate.value == pytest.approx(right / n)
-    assert [estimate.low, estimate.high] == pytest.approx([low, high], abs=5e-5)
-    assert (estimate.low, estimate.high) == pytest.approx(wilson(right, n), abs=1e-12)
-    assert estimate.n == n
-
-
-def test_samples_of_one_problem_are_no_independent_trials() -> None:
-    """Eight samples that always agree say no more than one of them."""
-    agreeing = estimate_fraction([1.0] * 30 + [0.0] * 70)
-    assert (agreeing.low, agreeing.high) == pytest.approx(wilson(30, 100), abs=1e-12)
-    # Half of the problems at 0.2 and half at 0.4: the variance between them is 0.01 instead of 0.21.
-    spread = estimate_fraction([0.2] * 50 + [0.4] * 50)
-    assert spread.value == pytest.approx(0.3)
-    assert (spread.low, spread.high) == pytest.approx(wilson(0.3 * 2100, 2100), abs=1e-12)
-    assert spread.high - spread.low < 0.5 * (agreeing.high - agreeing.low)
-
-
-@given(st.lists(st.integers(0, 8), min_size=1, max_size=60))
-@settings(deadline=None, max_examples=200)
-def test_an_interval_holds_its_share_and_stays_between_0_and_1(right: list[int]) -> None:
-    shares = [count / 8 for count in right]
-    estimate = estimate_fraction(shares)
-    assert 0 <= estimate.low <= estimate.value + 1e-12
-    assert estimate.value - 1e-12 <= estimate.high <= 1
-    assert estimate.low < estimate.high
-    mean, between = fmean(shares), pvariance(shares)
-    if between > 1e-12:
-        trials = len(shares) * mean * (1 - mean) / between
-        assert trials >= len(shares) * (1 - 1e-9)
-        assert (estimate.low, estimate.high) == pytest.approx(wilson(mean * trials, trials), abs=1e-9)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_nothing_or_all_is_not_certain(share: float) -> None:
-    estimate = estimate_fraction([share] * 40)
-    assert estimate.value == share
-    # z² / (n + z²): 8.8 % of 40 problems.
-    width = Z**2 / (40 + Z**2)
-    assert estimate.low == pytest.approx(share * (1 - width))
-    assert estimate.high == pytest.approx(share * 1.0 + (1 - share) * width)
-    assert str(Estimate(0.125, 0.0501, 0.3, 8)) == "12.5 % [5.0, 30.0]"
-
-
-def test_equal_shares_between_0_and_1_have_an_interval() -> None:
-    """No variance between problems was seen; that is no proof that there is none."""
-    estimate = estimate_fraction([0.5] * 10)
-    assert (estimate.low, estimate.high) == pytest.approx(wilson(5, 10), abs=1e-12)
-
-
-def test_a_share_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no problems"):
-        estimate_fraction([])
 
 
 @pytest.mark.parametrize("samples", range(1, 8))
@@ -118,7 +44,7 @@ def test_a_measurement_by_hand() -> None:
     measured = summarise(groups, temperature=0.7)
     assert measured.samples_per_prompt == 4
     assert measured.temperature == 0.7
-    assert measured.accuracy == estimate_fraction([0, 0.25, 0.5, 1])
+    assert measured.accuracy == estimate_fraction([0, 0.25, 0.5, 1], 4)
     assert measured.accuracy.value == 7 / 16
     assert set(measured.pass_at) == {2, 4}
     # Two of four: 1 - C(2,2)/C(4,2) = 5/6.

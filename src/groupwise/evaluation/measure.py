@@ -94,20 +94,22 @@ def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
     tokens = [len(completion.ids) for group in groups for completion in group.completions]
 
     def fraction(flags_PG: list[list[bool]]) -> Estimate:
-        return estimate_fraction([sum(flags) / len(flags) for flags in flags_PG])
+        return estimate_fraction([sum(flags) / len(flags) for flags in flags_PG], samples)
 
     return Measurement(
         samples_per_prompt=samples,
         temperature=temperature,
-        accuracy=estimate_fraction(accuracy_P),
-        pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P]) for k in ks},
+        accuracy=estimate_fraction(accuracy_P, samples),
+        pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P], samples) for k in ks},
         format_rate=fraction([[bool(reward == 1.0) for reward in group.rewards_GK[:, format_]] for group in groups]),
         thinks=fraction([[group.prompt.opened or OPEN in text for text in group.texts_G] for group in groups]),
         truncated=fraction([[c.finish_reason == "length" for c in group.completions] for group in groups]),
         no_answer=fraction([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
         mean_tokens=sum(tokens) / len(tokens),
         accuracy_by_domain={
-            domain: estimate_fraction([own for own, its in zip(accuracy_P, domain_P, strict=True) if its == domain])
+            domain: estimate_fraction(
+                [own for own, its in zip(accuracy_P, domain_P, strict=True) if its == domain], samples
+            )
             for domain in (sorted(set(domain_P)) if len(set(domain_P)) > 1 else ())
         },
     )
