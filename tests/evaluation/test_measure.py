@@ -90,6 +90,18 @@ def test_all_ways_of_answering_are_measured() -> None:
     assert measured["sampled"]["thinks"]["value"] < 1
 
 
+@pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 0.01}, {"min_p": 0.9999}])
+@pytest.mark.parametrize("replay", [False, True])
+def test_answers_are_sampled_from_the_tokens_that_training_samples_from(narrow: dict[str, Any], replay: bool) -> None:
+    """Where only the most likely token is left, sampling is greedy."""
+    sampling = {"max_new_tokens": 24, "temperature": 1.3, "replay_mask": replay, **narrow}
+    measured = measured_bundled(sampling=sampling)
+    assert measured["sampled"]["mean_tokens"] == measured["greedy"]["mean_tokens"]
+    assert measured["sampled"]["accuracy"]["value"] == measured["greedy"]["accuracy"]["value"]
+    wide = measured_bundled(sampling={"max_new_tokens": 24, "temperature": 1.3})
+    assert wide["sampled"]["mean_tokens"] != wide["greedy"]["mean_tokens"]
+
+
 def test_a_measurement_repeats_itself_whatever_the_batch() -> None:
     assert measured_bundled(batch_sequences=5) == measured_bundled()
     assert measured_bundled(run={"seed": 1})["sampled"] != measured_bundled()["sampled"]

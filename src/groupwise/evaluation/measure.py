@@ -1,7 +1,7 @@
 """Accuracy of a policy on held-out problems: greedy, sampled, and with the reasoning forced."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from groupwise.config import TrainConfig
@@ -13,7 +13,7 @@ from groupwise.grading.reward_options import CORRECTNESS, FORMAT
 from groupwise.model.load import Policy
 from groupwise.model.prompt import OPEN, PromptRenderer
 from groupwise.problem import Problem
-from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
+from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams, sampling_params
 from groupwise.rollout.sampling import derive_seed
 
 
@@ -122,7 +122,8 @@ FORCED_GREEDY, FORCED_SAMPLED = "forced_think_greedy", "forced_think_sampled"
 def measure_all(
     policy: Policy, engine: RolloutEngine, grader: Grader, problems: Sequence[Problem], config: TrainConfig
 ) -> dict[str, Measurement]:
-    """Greedy and sampled at the training temperature, and both again with `<think>` forced, where the model has it.
+    """Greedy and sampled as in training (temperature, top-k, top-p, min-p), and both again with `<think>` forced, where
+    the model has it.
 
     Forcing shows what of a gain is better reasoning and what is only reasoning more often.
 
@@ -132,7 +133,7 @@ def measure_all(
     grader = grader.for_measuring()
     stop_ids, longest = policy.stop_ids, config.sampling.max_new_tokens
     greedy = SamplingParams(temperature=0.0, max_new_tokens=longest, stop_ids=stop_ids)
-    sampled = SamplingParams(temperature=config.sampling.temperature, max_new_tokens=longest, stop_ids=stop_ids)
+    sampled = replace(sampling_params(config.sampling, stop_ids), record_kept=False)
     modes = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
     plain = PromptRenderer(policy.tokenizer, config.prompt)
     opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])

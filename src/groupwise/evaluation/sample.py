@@ -77,7 +77,8 @@ def sample(
     check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
     prompt = renderer.render(problem.messages)
     seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
-    sampling = SamplingParams(temperature, config.sampling.max_new_tokens, policy.stop_ids, top_k, top_p)
+    options = config.sampling
+    sampling = SamplingParams(temperature, options.max_new_tokens, policy.stop_ids, top_k, top_p, options.min_p)
     with closing(make_engine(config, policy)) as engine:
         (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
     return [

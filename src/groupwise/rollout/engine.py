@@ -10,6 +10,7 @@ from torch import Tensor
 
 from groupwise.completion import Completion
 from groupwise.config import TrainConfig
+from groupwise.config.data import KEPT_LIMIT, SamplingOptions
 from groupwise.model.load import Policy
 from groupwise.rollout.engine_options import InProcess
 
@@ -31,6 +32,19 @@ class SamplingParams:
     top_p: float = 1.0
     min_p: float = 0.0
     record_kept: bool = False
+
+
+def sampling_params(options: SamplingOptions, stop_ids: tuple[int, ...]) -> SamplingParams:
+    """How a run with these options draws tokens."""
+    return SamplingParams(
+        temperature=options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        stop_ids=stop_ids,
+        top_k=min(options.top_k or KEPT_LIMIT, KEPT_LIMIT) if options.replay_mask else options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        record_kept=options.replay_mask,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
 from groupwise.ranks import Ranks
-from groupwise.rollout.engine import SamplingParams, make_engine
+from groupwise.rollout.engine import make_engine, sampling_params
 from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
@@ -106,16 +106,7 @@ def prepare(
         micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
         tracker.note(f"memory    {micro}")
         engine = make_engine(config, policy)
-        options = config.sampling
-        sampling = SamplingParams(
-            temperature=options.temperature,
-            max_new_tokens=options.max_new_tokens,
-            stop_ids=policy.stop_ids,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            record_kept=options.replay_mask,
-        )
+        sampling = sampling_params(config.sampling, policy.stop_ids)
         context = {
             "problems": source.fingerprint,
             "threads": choice.threads,
