@@ -13,7 +13,8 @@ from pathlib import Path
 from groupwise.explaining.pages import cell, page, prose, subjects
 from groupwise.explaining.report import describe_recipes
 from groupwise.explaining.techniques import ADDITIONS, FIFTEEN
-from groupwise.technique import Card, Technique
+from groupwise.objective.surrogates.surrogate import Surrogate
+from groupwise.technique import Card
 
 COLUMNS = ("#", "technique", "equation", "source")
 
@@ -49,10 +50,12 @@ def write(folder: Path) -> None:
 
 def generated() -> Iterator[tuple[str, bytes]]:
     """Name and content of every file of techniques/."""
-    from groupwise.explaining.pictures import picture_of
+    from groupwise.explaining.pictures import overview, picture_of
 
-    for subject in subjects():
-        picture = picture_of(subject.owner) if issubclass(subject.owner, Technique) else None
+    made = {subject: subject.with_defaults() for subject in subjects()}
+    yield "surrogates.svg", overview([one for one in made.values() if isinstance(one, Surrogate)])
+    for subject, technique in made.items():
+        picture = picture_of(technique) if technique else None
         caption, drawn = picture or ("", b"")
         yield f"{subject.path}.md", page(subject, caption).encode()
         if drawn:

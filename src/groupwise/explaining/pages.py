@@ -15,7 +15,7 @@ from groupwise.explaining.equation import equation_of
 from groupwise.findings import shown
 from groupwise.objective.kl.kl_estimator import KlEstimator
 from groupwise.objective.surrogates.surrogate import Surrogate
-from groupwise.technique import Card, Section
+from groupwise.technique import Card, Section, Technique
 
 # Folder and heading of the techniques below an option; the longest beginning of its key decides.
 ROOMS = {
@@ -66,6 +66,12 @@ class Subject:
         """The name of the technique as one writes it in a configuration, or what the section's options do."""
         cards = self.owner.cards
         return self.name or (cards[0].name if len(cards) == 1 else f"Options of {self.key}")
+
+    def with_defaults(self) -> Technique | None:
+        """The technique with its defaults; None for a section, and for one of which users have to name something."""
+        owner = self.owner
+        named = any(info.is_required() for info in owner.model_fields.values())
+        return None if named or not issubclass(owner, Technique) else owner()
 
 
 def subjects() -> list[Subject]:
@@ -126,17 +132,16 @@ def _card(card: Card) -> str:
 def _options(subject: Subject) -> Iterator[str]:
     rows = []
     for name, info in options_of(subject.owner).items():
-        if as_section(info.annotation) or as_named_sections(info.annotation):
-            continue
-        default = getattr(info.default, "type", info.default)
-        told = (f"`{subject.key}.{name}`", type_text(info), f"`{shown(default)}`", prose(info.description or ""))
-        rows.append("| " + " | ".join(map(cell, told)) + " |")
+        if not (as_section(info.annotation) or as_named_sections(info.annotation)):
+            default = shown(getattr(info.default, "type", info.default))
+            meaning = re.sub(r"\s*\n\s*", " ", prose(info.description or ""))
+            rows.append(f"- `{subject.key}.{name}`: {type_text(info)}, `{default}` by default.\n  {meaning}".rstrip())
     if rows:
-        yield "## Options\n\n| option | value | default | meaning |\n| --- | --- | --- | --- |\n" + "\n".join(rows)
+        yield "## Options\n\n" + "\n".join(rows)
 
 
 def _equation(subject: Subject) -> Iterator[str]:
-    if not subject.name or not subject.key.startswith(
+    if not subject.with_defaults() or not subject.key.startswith(
         ("objective", "off_policy", "engine_corr", "kl", "entropy", "adv")
     ):
         return

@@ -52,9 +52,8 @@ class Drawing:
         self.axes.set_ylabel(y)
 
 
-def picture_of(technique: type[Technique]) -> tuple[str, bytes] | None:
-    """The caption and the SVG of a technique with its defaults; None where there is nothing to draw."""
-    made = technique()
+def picture_of(made: Technique) -> tuple[str, bytes] | None:
+    """The caption and the SVG of a technique; None where there is nothing to draw."""
     for base, draw in DRAWN.items():
         if isinstance(made, base):
             with _drawing() as (drawing, written):
@@ -242,7 +241,37 @@ DRAWN: dict[type[Technique], Callable[[Any, Drawing], str]] = {
 
 @contextmanager
 def _drawing() -> Iterator[tuple[Drawing, Callable[[], bytes]]]:
-    """Axes in the style of the site, and a function that gives the SVG of what has been drawn by then."""
+    """One pair of axes, and a function that gives the SVG of what has been drawn by then."""
+    with _figure(6.0, 3.4) as (figure, written):
+        drawing = Drawing(figure.add_subplot(facecolor="none"))
+
+        def with_legend() -> bytes:
+            entries = len(drawing.axes.get_legend_handles_labels()[0])
+            columns = 2 if entries == 4 else entries
+            drawing.axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.0)
+            return written()
+
+        yield drawing, with_legend
+
+
+def overview(surrogates: Sequence[Surrogate]) -> bytes:
+    """The slopes of all of these next to each other, on the same axes: blue for A = 1, orange for A = -1."""
+    columns, rows = 4, -(-len(surrogates) // 4)
+    with _figure(8.0, 1.7 * rows) as (figure, written):
+        for place, surrogate in enumerate(surrogates):
+            axes = figure.add_subplot(rows, columns, place + 1, facecolor="none")
+            drawing = Drawing(axes)
+            for value, color in ((1.0, UP), (-1.0, DOWN)):
+                drawing.line(*slopes(surrogate, value), color, "")
+            axes.axvline(1.0, color=GREY, linewidth=0.5)
+            axes.set(title=surrogate.type, xlim=(0.0, 3.0), ylim=(-2.5, 2.5), xticks=[0, 1, 2, 3], yticks=[-2, 0, 2])
+            axes.title.set_fontsize(10)
+        return written()
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[], bytes]]]:
+    """A figure of this size in inches, in the style of the site, and a function that gives its SVG."""
     import matplotlib
 
     style: dict[str, Any] = {
@@ -259,15 +288,11 @@ def _drawing() -> Iterator[tuple[Drawing, Callable[[], bytes]]]:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(6.0, 3.4), layout="tight", facecolor="none")
-        drawing = Drawing(figure.add_subplot(facecolor="none"))
+        figure = Figure(figsize=(width, height), layout="tight", facecolor="none")
 
         def written() -> bytes:
-            entries = len(drawing.axes.get_legend_handles_labels()[0])
-            columns = 2 if entries == 4 else entries
-            drawing.axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.0)
             file = io.BytesIO()
             FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
             return file.getvalue()
 
-        yield drawing, written
+        yield figure, written
