@@ -446,6 +446,11 @@ WARNINGS = [
         "rewards.format.weight",
         ["a wrong answer can earn 1 (format)", "as much as the 1 of a right one", "requires=correctness"],
     ),
+    (
+        build(rewards={"format": {"type": "tag_order", "weight": 0.1}}),
+        "rewards.format",
+        ["for teaching", "empty or repeated block", "where the prompt opens the block", "rewards.format=think"],
+    ),
     (build(advantage={"clip": 1.0}), "advantage.clip", ["never binds", "±1"]),
     (
         build(advantage={"clip": 5.0, "estimator": {"scale": "group_std"}}),
@@ -618,6 +623,7 @@ def test_warnings(config: TrainConfig, key: str, words: list[str]) -> None:
         build(objective={"surrogate": {"clip_low": 0.3, "clip_high": 0.3}}),
         build(objective={"surrogate": {"type": "vespo", "k_positive": 1.0}, "ratio": "sequence_product"}),
         build(objective={"surrogate": "dppo", "ratio": "none"}, batch={"epochs_per_step": 4}),
+        build(rewards={"format": {"type": "tag_order"}}),
         build(objective={"surrogate": {"dual_clip": 3.0}}),
         build(engine_correction={"type": "mis", "high": 5.0}, objective=TRAINER, model=REDUCED),
         build(off_policy_mask="sequence", batch={"minibatches_per_step": 4}),

@@ -320,6 +320,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "KL with another reduction": {"kl": {"coefficient": 0.1, "reduction": "sequence_mean_token_mean"}},
     "moving reference": {"kl": {"coefficient": 0.1, "refresh_reference_every_steps": 5}},
     "format reward": {"rewards": {"format": {"weight": 0.1}}},
+    "printed format reward": {"rewards": {"format": {"type": "tag_order", "weight": 0.1}}},
     "conditional rewards": {"rewards": {"format": {"weight": 0.1, "requires": "correctness"}}},
     "reward gate": {"rewards": {"gate": "correctness"}},
     "overlong penalty": {"rewards": {"overlong": {"buffer_tokens": 8}}},

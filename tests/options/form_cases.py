@@ -10,7 +10,7 @@ THINK = "<think>It is so.</think>"
 # Right in form, right without it, wrong in form, wrong without it.
 FOUR = task("4", f"{THINK}\\boxed{{4}}", "\\boxed{4}", f"{THINK}\\boxed{{5}}", "\\boxed{5}")
 TAGGED = f"{THINK}<answer>4</answer>"
-FORMS = task("4", TAGGED, f"{THINK}4", "Now 4.")
+FORMS = task("4", TAGGED, f"{THINK}4", "Now 4.", "So: <think></think>")
 # Repeats its two tokens four times: of 7 bigrams 5 occurred before, of 6 trigrams 4.
 ECHO = task("4", [30, 31] * 4)
 
@@ -39,7 +39,12 @@ LETTERS = task("4", "ab 汉", "ab cd")
 FORM: dict[str, ByHand] = {
     "rewards.format.weight": paid({"0.0": [1, 1, 0, 0], "0.25": [1.25, 1, 0.25, 0]}, FOUR),
     "rewards.format": graded_case(
-        {"think": [1, 1, 0], "think_answer": [1, 0, 0], r"{type: regex, pattern: Now \d+\.}": [0, 0, 1]},
+        {
+            "think": [1, 1, 0, 0],
+            "think_answer": [1, 0, 0, 0],
+            r"{type: regex, pattern: Now \d+\.}": [0, 0, 1, 0],
+            "tag_order": [1, 1, 0, 1],
+        },
         component("format"),
         FORMS,
     ),

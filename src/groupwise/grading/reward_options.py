@@ -16,6 +16,7 @@ from groupwise.grading.components.optimal_length import OptimalLength
 from groupwise.grading.components.overlong import Overlong
 from groupwise.grading.components.regex_format import RegexFormat
 from groupwise.grading.components.repetition import Repetition
+from groupwise.grading.components.tag_order import TagOrderFormat
 from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
 from groupwise.options import NonNegativeInt, Options, PositiveFloat
 from groupwise.technique import Card, Section, by_name
@@ -24,7 +25,7 @@ CORRECTNESS, FORMAT = "correctness", "format"
 
 OnError = Literal["drop_sample", "drop_group", "stop"]
 FormatOption = Annotated[
-    ThinkFormat | ThinkAnswerFormat | RegexFormat, Field(discriminator="type"), by_name(ThinkFormat)
+    ThinkFormat | ThinkAnswerFormat | RegexFormat | TagOrderFormat, Field(discriminator="type"), by_name(ThinkFormat)
 ]
 LengthOption = Annotated[
     LinearLength | GroupRelativeLength | OptimalLength, Field(discriminator="type"), by_name(LinearLength)

@@ -81,10 +81,7 @@ class TaggedFormat(FormatReward):
         tag_ids: the ids of those of `<think>`, `</think>`, `<answer>`, `</answer>` that are one token each. Without
         both of the first two, or without a decoder, the text is judged.
         """
-        if decoder is not None and THINK in tag_ids and THINK_END in tag_ids:
-            pieces = pieces_of_ids(response.ids, self.form, tag_ids, decoder)
-        else:
-            pieces = pieces_of_text(response.text, self.form)
+        pieces = pieces_of(response, self.form, tag_ids, decoder)
         if response.opened:
             pieces = [THINK, *pieces]
         problem = format_problem(pieces, self.form)
@@ -111,9 +108,9 @@ class ThinkFormat(TaggedFormat):
             is_on=lambda c: c.any_table(lambda table: table.format.weight > 0),
             cost="none",
             test="grading/test_format_reward.py::test_think",
-            differs="The seed rewards the order of the first two tags alone, so that an empty or repeated block earns "
-            "it, and nothing where the template opens the block. At λ = w a wrong answer with tags equals a right one "
-            "without.",
+            differs="The seed rewards the order of the first two tags alone (`format=tag_order`), so that an empty or "
+            "repeated block earns it, and nothing where the template opens the block. At λ = w a wrong answer with "
+            "tags equals a right one without.",
         ),
     )
 
@@ -124,6 +121,13 @@ class ThinkAnswerFormat(TaggedFormat):
     form = "think_answer"
 
     type: Literal["think_answer"] = "think_answer"
+
+
+def pieces_of(response: Response, form: Form, tag_ids: Mapping[str, int], decoder: Decoder | None) -> list[str]:
+    """The pieces of the ids where both tags of thinking are single tokens, else of the text."""
+    if decoder is not None and THINK in tag_ids and THINK_END in tag_ids:
+        return pieces_of_ids(response.ids, form, tag_ids, decoder)
+    return pieces_of_text(response.text, form)
 
 
 def pieces_of_ids(ids: Sequence[int], form: Form, tag_ids: Mapping[str, int], decoder: Decoder) -> list[str]:
