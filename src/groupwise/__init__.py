@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from groupwise.grading.functions.samples import SampleInput as SampleInput
     from groupwise.grading.graded_group import GradingError as GradingError
     from groupwise.grading.records import Verdict as Verdict
+    from groupwise.objective.advantages.estimator import AdvantageEstimator as AdvantageEstimator
+    from groupwise.objective.masks.policy_mask import MaskInputs as MaskInputs
+    from groupwise.objective.masks.policy_mask import PolicyMask as PolicyMask
+    from groupwise.objective.own.declare import advantage as advantage
+    from groupwise.objective.own.declare import mask as mask
+    from groupwise.objective.own.declare import surrogate as surrogate
+    from groupwise.objective.surrogates.surrogate import Surrogate as Surrogate
+    from groupwise.objective.surrogates.surrogate import SurrogateInputs as SurrogateInputs
+    from groupwise.objective.surrogates.surrogate import SurrogateOutputs as SurrogateOutputs
+    from groupwise.own_code import OwnCodeError as OwnCodeError
     from groupwise.problem import Problem as Problem
     from groupwise.training.loop import Step as Step
 
@@ -44,34 +54,49 @@ _HOMES = {
     "grading.functions.samples": ("SampleInput",),
     "grading.graded_group": ("GradingError",),
     "grading.records": ("Verdict",),
+    "objective.advantages.estimator": ("AdvantageEstimator",),
+    "objective.masks.policy_mask": ("MaskInputs", "PolicyMask"),
+    "objective.own.declare": ("advantage", "mask", "surrogate"),
+    "objective.surrogates.surrogate": ("Surrogate", "SurrogateInputs", "SurrogateOutputs"),
+    "own_code": ("OwnCodeError",),
     "problem": ("Problem",),
     "training.loop": ("Step",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AdvantageEstimator",
     "DataError",
     "Explanation",
     "GradingError",
     "GroupwiseError",
+    "MaskInputs",
     "Metrics",
+    "OwnCodeError",
+    "PolicyMask",
     "Problem",
     "Run",
     "RunInterrupted",
     "SampleInput",
     "Step",
     "Steps",
+    "Surrogate",
+    "SurrogateInputs",
+    "SurrogateOutputs",
     "TrainConfig",
     "UsageError",
     "Verdict",
     "__version__",
+    "advantage",
     "evaluate",
     "explain",
     "grade",
     "load_config",
+    "mask",
     "open_run",
     "resume",
     "steps",
+    "surrogate",
     "train",
 ]
 

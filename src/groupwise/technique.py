@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, SerializerFunctionWrapHandler, 
 
 from groupwise.findings import Finding
 from groupwise.options import Options
+from groupwise.own_code import Origin
 
 if TYPE_CHECKING:
     from groupwise.config import TrainConfig
@@ -68,12 +69,20 @@ class Section(Options):
 
 
 class Technique(Section):
-    """Base of all techniques: a frozen record of options with a field `type`, and what follows from them."""
+    """Base of all techniques: a frozen record of options with a field `type`, and what follows from them.
+
+    origin: of one that is the user's own, whose options stand below its path.
+    """
+
+    origin: ClassVar[Origin | None] = None
 
     @model_serializer(mode="wrap")
     def _name_alone(self, handler: SerializerFunctionWrapHandler) -> Any:
         """Always with its name; a technique without options is written as its name alone."""
         tree = handler(self)
+        if self.origin is not None:
+            tree.pop("type", None)
+            return {"type": "function", "path": self.origin.path, **({"options": tree} if tree else {})}
         name = type(self).model_fields["type"].default
         return name if len(type(self).model_fields) == 1 else {"type": name, **tree}
 

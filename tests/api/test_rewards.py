@@ -17,7 +17,8 @@ import pytest
 
 import groupwise
 from groupwise.api.rewards import resolve
-from groupwise.grading.functions.portable import NotPortableError, path_of, source_of
+from groupwise.grading.functions.portable import NotPortableError, source_of
+from groupwise.own_code import path_of
 from tests.api.program import OPTIONS, PROBLEMS, Counted, shortness
 from tests.support.commands import groupwise as command
 from tests.support.runs import metrics

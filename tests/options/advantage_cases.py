@@ -16,6 +16,7 @@ from groupwise.objective.advantages.optimal_token_baseline import OptimalTokenBa
 from groupwise.objective.advantages.pass_at_k import PassAtK
 from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.objective.corrections.tis import Tis
+from tests.options import own_cases
 from tests.options.case import Case
 from tests.options.observed import component, totals, what_was_sampled
 from tests.options.runs import Floats, Trace
@@ -139,6 +140,7 @@ def expected(trace: Trace) -> Floats:
         "group": lambda: group_expected(trace),
         "gdpo": lambda: gdpo_expected(trace),
         "max_rl": lambda: (total_PG - mean_P1) / np.where(mean_P1 == 0, 1, mean_P1),
+        "function": lambda: own_cases.advantages(trace.config, total_PG),
         "opo": lambda: opo_expected(trace),
         "optimal_token_baseline": lambda: token_baseline_expected(trace),
         "pass_at_k": lambda: pass_at_k_expected(trace),
@@ -163,12 +165,17 @@ CASES = {
         "opo",
         "optimal_token_baseline",
         "reinforce_plus_plus",
+        "{type: function, path: '{own}:scaled'}",
         "{type: pass_at_k, k: 2}",
         beside={"{type: pass_at_k, k: 2}": ("rewards.format.weight=0.0",)},
     ),
     "advantage.estimator.baseline (group)": case("group_mean", "leave_one_out", "none"),
     "advantage.estimator.scale (group)": case("none", "group_std", "batch_std"),
     "advantage.estimator.k (pass_at_k)": case("2", "3", base=ONE_REWARD),
+    "advantage.estimator.path (function)": case("{own}:centred", "{own}:scaled"),
+    "advantage.estimator.options (function)": case(
+        "{times: 1.0}", "{times: 0.5}", base=("advantage.estimator.path={own}:centred",)
+    ),
     "advantage.clip": case("0.0", "0.5", base=SCALED),
     "advantage.estimator.std_ddof (group)": case("0", "1", base=SCALED),
     "advantage.estimator.std_epsilon (group)": case("1e-4", "0.3", base=SCALED),

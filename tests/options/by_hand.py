@@ -10,7 +10,7 @@ import numpy as np
 from groupwise.config import TrainConfig
 from groupwise.objective.corrections.correction import NoCorrection
 from groupwise.objective.corrections.tis import Tis
-from groupwise.objective.masks.off_policy import NoOffPolicyMask
+from groupwise.objective.masks.off_policy import NoOffPolicyMask, SequenceMask
 from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
 from groupwise.objective.surrogates.aspo import Aspo
@@ -30,6 +30,7 @@ from groupwise.objective.surrogates.sapo import Sapo
 from groupwise.objective.surrogates.seed_clip import SeedClip
 from groupwise.objective.surrogates.topr import Topr
 from groupwise.objective.surrogates.vespo import Vespo
+from tests.options import own_cases
 from tests.options.runs import Floats, Pass, Trace
 
 Grid = Sequence[Sequence[int]]
@@ -104,6 +105,8 @@ def policy_gradient(config: TrainConfig, streams: Streams) -> Floats:
     positive_N = advantage_N > 0
     if isinstance(surrogate, Cispo):
         return np.asarray(-factor_N * advantage_N * np.clip(ratio_N, surrogate.floor, surrogate.cap))
+    if surrogate.origin is not None:
+        return factor_N * own_cases.surrogate_gradient(config, ratio_N, advantage_N)
     if isinstance(surrogate, Topr):
         taper_N = np.where(positive_N, 1.0, np.clip(ratio_N, surrogate.floor, surrogate.cap))
         return np.asarray(-factor_N * advantage_N * taper_N)
@@ -259,6 +262,9 @@ def kept(config: TrainConfig, streams: Streams) -> Floats:
     options = config.off_policy_mask
     if isinstance(options, NoOffPolicyMask):
         return np.ones_like(streams.new_N)
+    if options.origin is not None:
+        return own_cases.kept(config, streams.new_N - streams.old_N)
+    assert isinstance(options, SequenceMask)
     behaviour_N = streams.sampler_N if options.reference == "sampler" else streams.old_N
     left_N = streams.means(behaviour_N - streams.new_N) > options.threshold_nats
     return np.where(left_N & (streams.advantage_N < 0), 0.0, 1.0)

@@ -11,6 +11,7 @@ from groupwise.problem import Message
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from tests.options.function_cases import FUNCTIONS_FILE
+from tests.options.own_cases import OWN_FILE
 
 COUNT = 8
 
@@ -54,6 +55,7 @@ def write_files(folder: Path) -> dict[str, str]:
     for name, path in paths.items():
         path.write_text("".join(json.dumps(row) + "\n" for row in rows[name]), encoding="utf-8")
     (folder / "functions.py").write_text(FUNCTIONS_FILE, encoding="utf-8")
+    (folder / "own.py").write_text(OWN_FILE, encoding="utf-8")
     model = folder / "model"
     model.mkdir()
     policy = load_policy("bundled")
@@ -62,5 +64,6 @@ def write_files(folder: Path) -> dict[str, str]:
     return {name: str(path) for name, path in paths.items()} | {
         "model": str(model),
         "functions": str(folder / "functions.py"),
+        "own": str(folder / "own.py"),
         "folder": str(folder),
     }

@@ -162,6 +162,7 @@ OBJECTIVE = {
     ),
     "objective.surrogate": case(
         "ppo_clip",
+        "{type: function, path: '{own}:doubled'}",
         "{type: cispo, cap: 1.1}",
         "sapo",
         "reinforce",
@@ -181,6 +182,10 @@ OBJECTIVE = {
         base=STALE,
         # With a ratio `reinforce` is `importance_sampling`.
         beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",), "real": REAL},
+    ),
+    "objective.surrogate.path (function)": case("{own}:capped", "{own}:doubled", base=STALE),
+    "objective.surrogate.options (function)": case(
+        "{cap: 1.05}", "{cap: 5.0}", base=(*STALE, "objective.surrogate.path={own}:capped")
     ),
     "objective.surrogate.clip_low (ppo_clip)": clip_case("low", "negative", "0.05", "0.2"),
     "objective.surrogate.clip_high (ppo_clip)": clip_case("high", "positive", "0.05", "0.28"),
@@ -278,7 +283,11 @@ CORRECTION = {
 LEFT = (*APART, *STALE)
 
 OFF_POLICY = {
-    "off_policy_mask": case("none", "sequence", base=LEFT),
+    "off_policy_mask": case("none", "sequence", "{type: function, path: '{own}:near'}", base=LEFT),
+    "off_policy_mask.path (function)": case("{own}:near", "{own}:falling", base=STALE),
+    "off_policy_mask.options (function)": case(
+        "{nats: 0.01}", "{nats: 0.1}", base=(*STALE, "off_policy_mask.path={own}:near")
+    ),
     "off_policy_mask.reference (sequence)": case(
         "sampler", "old", base=(*LEFT, "off_policy_mask.threshold_nats=0.002")
     ),

@@ -20,7 +20,7 @@ from tests.support.commands import SMALL
 
 # Together these write every metric there is.
 EVERYTHING = (
-    (),
+    ("objective.surrogate={type: function, path: examples/own_cispo.py:own_cispo}",),
     (
         "problems.eval_every_steps=1",
         "entropy.bonus={type: fixed, coefficient: 0.01}",

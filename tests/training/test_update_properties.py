@@ -5,7 +5,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from groupwise.training.collect import passes_filter
 from groupwise.training.step_batch import count_step, step_batch
 from groupwise.training.streams import with_step_values
 from groupwise.training.update import accumulate_gradient
+from tests.objective.fixture import techniques
 from tests.support.episodes import (
     REDUCTIONS,
     TrainGroup,
@@ -42,7 +43,7 @@ from tests.support.episodes import (
 from tests.support.tiny import build, gradients, plain_scores, policy_of, random_ids, relative_difference
 
 RATIOS = ("token", "sequence_geometric_mean", "gspo_token", "sequence_product", "none")
-SURROGATES: list[Surrogate] = [kind() for kind in get_args(get_args(SurrogateOption)[0])]
+SURROGATES: list[Surrogate] = techniques(SurrogateOption)
 COMBINATIONS = [(s.type, ratio) for s in SURROGATES for ratio in RATIOS if s.needs_ratio in ("", ratio)]
 
 

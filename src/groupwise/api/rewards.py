@@ -6,8 +6,9 @@ from os import PathLike, fspath
 from typing import Any
 
 from groupwise.grading.functions.in_process import IN_PROCESS
-from groupwise.grading.functions.portable import NotPortableError, path_of, source_of
+from groupwise.grading.functions.portable import NotPortableError, source_of
 from groupwise.grading.reward_options import RewardOptions
+from groupwise.own_code import path_of
 
 Function = Callable[..., Any]
 Reward = Function | str | PathLike[str] | tuple[Function | str | PathLike[str], float]

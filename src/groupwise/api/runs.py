@@ -50,7 +50,8 @@ def train(
     to the rewards that the configuration has, of which a dict may hold options too: `{"format": {"weight": 0.2}}`.
     output: the folder of the run; runs/NAME-NUMBER otherwise.
     quiet: print nothing.
-    overrides: options, as `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`.
+    overrides: options, as `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`. A surrogate, an advantage estimator
+    or a mask may be a function or class of your own: `objective={"surrogate": my_loss}`.
 
     Raises:
         UsageError: for arguments and options, all that is wrong at once; nothing is left behind.
@@ -66,7 +67,8 @@ def resume(run_or_folder: Run | Path_, *, rewards: Rewards | None = None, quiet:
     """Resume a run from its newest checkpoint, as `groupwise train --resume` does.
 
     rewards: again those of `train` that run in its process; others may be given too, and have to be the same.
-    overrides: run.steps and other options that do not change what a step computes.
+    overrides: run.steps and other options that do not change what a step computes, and again the functions and classes
+    of `train` that have no file, as `objective={"surrogate": my_loss}`.
 
     Raises as `train`; DataError too if model or problems are no longer those of the run.
     """
@@ -175,6 +177,8 @@ def _reopen(
     given: Run | Path_, rewards: Rewards | None, quiet: bool, overrides: Mapping[str, Any]
 ) -> tuple[Path, loop.Run | None]:
     folder = given.folder if isinstance(given, Run) else Path(fspath(given))
+    # A surrogate or the like that has no file is known from here on.
+    arguments = _as_arguments(overrides)
     functions = Run(folder).config.rewards.functions
     objects = _given_again(folder, functions, resolve(rewards))
     missing = [name for name, function in functions.items() if function.path.startswith(IN_PROCESS)]
@@ -186,7 +190,7 @@ def _reopen(
             f"them again, groupwise.resume({str(folder)!r}, rewards={{{again}}})"
         )
     screen = screen_of(quiet)
-    return folder, run.reopen(str(folder), _as_arguments(overrides), screen, objects)
+    return folder, run.reopen(str(folder), arguments, screen, objects)
 
 
 def _as_arguments(overrides: Mapping[str, Any]) -> list[str]:

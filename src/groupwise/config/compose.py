@@ -19,7 +19,7 @@ from groupwise.config.describe import all_keys
 from groupwise.config.given import nested, paths_in, read_mapping
 from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.merge import merged
-from groupwise.config.messages import dotted, explain
+from groupwise.config.messages import OWN_ERRORS, dotted, explain
 from groupwise.config.schema import Path as KeyPath
 from groupwise.config.schema import as_named_sections, as_section, as_techniques, forms, locate
 from groupwise.config.yaml_document import Document, YamlError, quoted_text, read_document, read_value, write_yaml
@@ -140,7 +140,8 @@ def _read_override(model_class: type[BaseModel], key: str, text: str, argument: 
 def _override_value(annotation: Any, text: str, argument: str) -> Any:
     """On a command line text needs no YAML quotes: `prompt.system=Answer: briefly` means what it says."""
     accepted = forms(annotation)
-    if str not in accepted or (len(accepted) > 1 and text.lstrip()[:1] in ("{", "[")):
+    # An option of the user's own code may be a number as well as text.
+    if str not in accepted or float in accepted or (len(accepted) > 1 and text.lstrip()[:1] in ("{", "[")):
         return read_value(text, argument)
     quoted = quoted_text(text)
     return text if quoted is None else quoted
@@ -236,10 +237,15 @@ def _own_errors(
 
 
 def _whole_option(model_class: type[BaseModel], detail: ErrorDetails) -> KeyPath:
-    """The path of the option that an error is about: one wrong entry of a list makes all of it wrong."""
+    """The path of the option that an error is about: one wrong entry of a list makes all of it wrong.
+
+    Of code of the user's own that is all of the technique, whose path nothing can take the place of.
+    """
     path = locate(model_class, detail["loc"]).path
     for depth in range(1, len(path)):
         above = locate(model_class, path[:depth]).annotation
+        if as_techniques(above) and detail["type"] in OWN_ERRORS:
+            return path[:depth]
         if not (above is None or as_section(above) or as_named_sections(above) or as_techniques(above)):
             return path[:depth]
     return path

@@ -10,7 +10,11 @@ from groupwise.config.merge import merged
 from groupwise.config.schema import Path, as_section, locate
 from groupwise.config.yaml_document import Document, YamlError
 from groupwise.findings import shown
+from groupwise.objective.own.bind import stated
 from groupwise.technique import Technique
+
+OWN_KEYS = ("objective.surrogate", "advantage.estimator", "off_policy_mask")
+"""Options that functions and classes of the user's own can be, as objects too."""
 
 
 def read_mapping(owner: type[BaseModel], given: Mapping[str, Any]) -> Document:
@@ -63,6 +67,8 @@ def _plain(value: Any, key: str, faults: list[str]) -> Any:
     """The value as YAML would hold it."""
     if value is None or type(value) in (bool, int, float, str):
         return value
+    if key in OWN_KEYS:
+        value = stated(value)
     if isinstance(value, BaseModel):
         named = {"type": value.model_dump()["type"]} if isinstance(value, Technique) else {}
         return {**named, **value.model_dump(exclude_unset=True)}

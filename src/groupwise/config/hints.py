@@ -47,8 +47,8 @@ def suggest_keys(unknown: str, keys: Sequence[str]) -> list[str]:
         is_below = not section or within != key
         return max(last, difflib.SequenceMatcher(None, leaf, within).ratio()) if is_below else last
 
-    best = max(keys, key=likeness)
-    return [best] if likeness(best) >= 0.7 else []
+    best = max(keys, key=likeness, default="")
+    return [best] if best and likeness(best) >= 0.7 else []
 
 
 def _shared_sections(one: str, other: str) -> int:

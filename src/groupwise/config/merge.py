@@ -52,7 +52,14 @@ def _merged_technique(techniques: dict[str, type[Technique]], default: str, earl
     if technique is not None and issubclass(technique, RewardComponent):
         shared = stated if name == chosen else {key: stated[key] for key in stated if key in technique.model_fields}
         return {**shared, **given}
-    return {**stated, **given} if name == chosen and isinstance(later, dict) else later
+    if name != chosen or not isinstance(later, dict):
+        return later
+    joined = {**stated, **given}
+    own = [part.get("options") for part in (stated, given)]
+    if technique is not None and "path" in technique.model_fields and stated.get("path") == joined.get("path"):
+        # Options of the user's own code are options like any other.
+        joined |= {"options": {**own[0], **own[1]}} if isinstance(own[0], dict) and isinstance(own[1], dict) else {}
+    return joined
 
 
 def differences(base: Any, whole: Any) -> Any:

@@ -12,6 +12,9 @@ from groupwise.config.hints import renamed, suggest_for
 from groupwise.config.schema import Path, Place, as_techniques, locate, options_of
 from groupwise.findings import suggest_word
 
+# Of code of the user's own: what cannot be used of it, and a wrong value of an option that it declares.
+OWN_ERRORS = ("own_code", "own_option")
+
 
 def dotted(path: Path) -> str:
     """A path as users write it: `prompt.examples[0].answer`."""
@@ -35,6 +38,12 @@ def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mappi
     if detail["type"] == "union_tag_invalid":
         path = (*path, "type")
     where = next((f"{positions[path[:end]]}: " for end in range(len(path), 0, -1) if path[:end] in positions), "")
+    if detail["type"] in OWN_ERRORS:
+        context = detail["ctx"]
+        if "technique" in context:
+            option = explain(context["technique"], context["detail"], {})
+            return f"{where}{dotted(path[: path.index('options') + 1])} of {context['path']}: {option}"
+        return f"{where}{key}: {detail['msg']}"
     new = in_quotes(renamed(place, found))
     hint = f"; since 0.2.0: {new}" if new else ""
     if detail["type"] == "extra_forbidden":

@@ -36,6 +36,8 @@ ROOMS = {
 OTHER = ("other", "Other techniques")
 # Names of what does nothing, where that is the default.
 _NOTHING = ("none", "all", "as_policy")
+# Code of the user's own: docs/techniques-of-your-own.md.
+OWN = "function"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ def _collect(owner: type[BaseModel], prefix: str, found: dict[type[BaseModel], S
         if section and issubclass(section, Section) and section.cards and section not in found:
             found[section] = Subject(key, "", section)
         for name, technique in as_techniques(info.annotation).items():
+            if name == OWN:
+                continue
             does_nothing = name in _NOTHING and isinstance(info.default, technique)
             if (technique.cards or not does_nothing) and key != "engine" and technique not in found:
                 found[technique] = Subject(key, name, technique)

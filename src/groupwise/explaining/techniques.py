@@ -1,7 +1,7 @@
 """The registry: every technique that a configuration can have, collected from the options themselves."""
 
 from groupwise.config import TrainConfig
-from groupwise.technique import Card, sections_in
+from groupwise.technique import Card, sections_in, sections_of
 
 __all__ = ["ADDITIONS", "FIFTEEN", "cards_of"]
 
@@ -14,5 +14,6 @@ ADDITIONS: tuple[Card, ...] = tuple(card for card in _ALL if card.number is None
 
 
 def cards_of(config: TrainConfig) -> list[Card]:
-    """The techniques that a configuration has: those with a number in their order, then the additions."""
-    return [card for card in (*FIFTEEN, *ADDITIONS) if card.is_on(config)]
+    """The techniques that a configuration has: those with a number in their order, the additions, the user's own."""
+    own = [card for section in sections_of(config) if getattr(section, "origin", None) for card in section.cards]
+    return [card for card in (*FIFTEEN, *ADDITIONS, *own) if card.is_on(config)]

@@ -130,6 +130,7 @@ def policy_loss(objective: Objective, inputs: LossInputs) -> LossOutputs:
     for name, term in terms.items() if len(terms) > 1 else ():
         metrics[f"policy/{name}"] = Metric(term.detach(), "sum")
     metrics |= clip_metrics(measure, surrogate.low_N, surrogate.high_N, advantages_N)
+    metrics |= {f"policy/own/{name}": measure.mean(values_N) for name, values_N in surrogate.measures.items()}
     token_log_ratio_N = (new_N - old_N).detach()
     # With ratio `none` the objective's own ratio is 1 by construction; what the policy did since shows per token.
     shown_N = clamp_log_ratio(token_log_ratio_N) if isinstance(objective.ratio, NoRatio) else log_ratio_N.detach()

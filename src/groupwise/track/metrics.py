@@ -133,6 +133,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
         for bound in ("low", "high")
         for sign in ("positive", "negative")
     },
+    "policy/own/{name}": ("number", "mean", "what a surrogate of your own returns as `measures`, over trained tokens"),
     "policy/approx_kl_k1": ("nats", "mean", "KL(π_old ‖ π_new) per token, as mean(-log r)"),
     "policy/approx_kl_k3": ("nats", "mean", "the same as mean(r - 1 - log r): unbiased as well, and never negative"),
     "policy/kl_ref_k1": (

@@ -13,6 +13,7 @@ from groupwise.grading.graded_group import GradedGroup, GradingError
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.metric import Metric, merge_metrics
+from groupwise.own_code import OwnCodeError
 from groupwise.problem import Problem
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine
@@ -109,6 +110,7 @@ def steps(run: Run) -> Iterator[Step]:
     Raises:
         Interrupted: at Ctrl-C during a step.
         GradingError: if a reward could not judge and is to stop the run then.
+        OwnCodeError: if a surrogate, an advantage estimator or a mask of the user's own failed.
     """
     config, state, ranks = run.config, run.state, run.ranks
     interrupts = Interrupts()
@@ -155,6 +157,13 @@ def steps(run: Run) -> Iterator[Step]:
             yield step
             if step.is_last:
                 break
+    except OwnCodeError as error:
+        # Some of the step's updates may be made: only what earlier checkpoints hold is a whole step.
+        raise OwnCodeError(
+            error.what,
+            f"{error.text}\nThe run stopped in step {state.step + 1} of {config.run.steps}. Fix the code and resume "
+            f"from the newest checkpoint: groupwise train --resume {run.folder.path}",
+        ) from error
     except GradingError as error:
         checkpoint(run)
         raise GradingError(

@@ -11,6 +11,7 @@ from groupwise import __version__
 from groupwise.config import TrainConfig
 from groupwise.config.checks import contradictions
 from groupwise.config.compose import Source, compose_train_config
+from groupwise.config.given import OWN_KEYS
 from groupwise.errors import DataError, RunInterrupted, UsageError
 from groupwise.evaluation.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.model.load import load_policy, save_model
@@ -81,7 +82,8 @@ def reopen(path: str, overrides: Sequence[str], screen: Tracker, objects: Object
         DataError: if there is no run or no checkpoint, or if model or problems are no longer those of the run.
     """
     for override in overrides:
-        if override.partition("=")[0].strip() not in RESUMABLE:
+        key = override.partition("=")[0].strip()
+        if key not in RESUMABLE and not (key.startswith(OWN_KEYS) and _is_stated(path, override)):
             raise UsageError(
                 f"a resumed run keeps its configuration: '{override}' cannot be changed, only {', '.join(RESUMABLE)}"
             )
@@ -108,6 +110,8 @@ def reopen(path: str, overrides: Sequence[str], screen: Tracker, objects: Object
     for key, what in (("problems", "the problems"), ("initial_weights", "the model that the run began with")):
         if prepared.context[key] != context[key]:
             raise DataError(f"{what} changed since the run in '{path}' began: it cannot be resumed")
+    for source in changed_sources(context.get("own_code", {}), prepared.context["own_code"]):
+        screen.note(f"{source} changed since the run began: from here on it computes what the code says now")
     if prepared.context["torch"] != context["torch"]:
         screen.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
     state = TrainState(entropy_coefficient=config.entropy.bonus.start)
@@ -116,6 +120,21 @@ def reopen(path: str, overrides: Sequence[str], screen: Tracker, objects: Object
     run = assemble(config, prepared, folder, state, trackers_of(screen, folder))
     run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
     return run
+
+
+def _is_stated(path: str, override: str) -> bool:
+    """Whether an option says what the run began with, as an object that is given again does."""
+    stated = str(RunFolder.existing(path).config)
+    try:
+        return compose_train_config([stated, override]) == compose_train_config([stated])
+    except UsageError:
+        return False
+
+
+def changed_sources(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The paths of code of the user's own whose source is another, with the first digits of both SHA-256."""
+    changed = [path for path in now if path in before and before[path] != now[path]]
+    return [f"{path} (sha256 {before[path][:12]}, now {now[path][:12]})" for path in changed]
 
 
 def _refuse_older_options(folder: RunFolder, version: str) -> None:

@@ -18,6 +18,7 @@ from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
+from groupwise.objective.own.bind import own_sources
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
 from groupwise.track.console import plan_lines
@@ -113,6 +114,7 @@ def prepare(
             "micro_batch_tokens": micro.tokens,
             "torch": torch.__version__,
             "initial_weights": fingerprint_weights(policy),
+            "own_code": own_sources(config),
         }
         stack.pop_all()
         return Prepared(

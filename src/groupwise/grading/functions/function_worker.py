@@ -1,16 +1,13 @@
 """A reward function of the user's own, as its worker process loads and calls it."""
 
 import difflib
-import importlib
-import importlib.util
 import inspect
 import math
-import os
-import sys
-import traceback
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
+
+from groupwise import own_code
+from groupwise.own_code import LoadError
 
 ENTRY_POINTS = "groupwise.rewards"
 ARGUMENTS = {
@@ -30,12 +27,6 @@ _ELSEWHERE = {
     "ground_truth": "row['answer']",
     "solution": "row['answer']",
 }
-
-
-class LoadError(Exception):
-    """The function cannot be used; the message says why and what to do."""
-
-    failure_kind = "not_started"
 
 
 class ReturnError(Exception):
@@ -77,23 +68,7 @@ def handler(function: Callable[..., Any], path: str, call: str) -> Callable[[lis
 
 def find(path: str) -> Callable[..., Any]:
     """The function at `package.module:function` or `file.py:function`, or an entry point. Raises LoadError."""
-    place, colon, name = path.rpartition(":")
-    if not colon:
-        return _entry_point(path)
-    if not place or not name:
-        raise LoadError(f"{path!r} should read package.module:function or file.py:function")
-    module = _file(place) if place.endswith(".py") else _module(place)
-    value: Any = module
-    for part in name.split("."):
-        if not hasattr(value, part):
-            functions = [key for key, item in vars(module).items() if inspect.isroutine(item)]
-            near = difflib.get_close_matches(part, functions, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(functions) or 'no function'}"
-            raise LoadError(f"{place} has no {part!r}{hint}")
-        value = getattr(value, part)
-    if not callable(value):
-        raise LoadError(f"{path} is not a function but {type(value).__name__}")
-    function: Callable[..., Any] = value
+    function: Callable[..., Any] = own_code.find(path) if ":" in path else _entry_point(path)
     return function
 
 
@@ -181,37 +156,6 @@ def _wait_for(value: Any, runner: list[Any]) -> Any:
     return runner[0].run(finish())
 
 
-def _module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and (name == missing or name.startswith(f"{missing}.")):
-            raise LoadError(
-                f"there is no module {missing!r}. It is looked for in the current directory, {os.getcwd()}, in "
-                "PYTHONPATH and among the installed packages"
-            ) from None
-        raise LoadError(_import_failure(name, error)) from None
-
-
-def _file(name: str) -> ModuleType:
-    path = os.path.abspath(name)
-    if not os.path.isfile(path):
-        raise LoadError(f"there is no file {name} (looked for at {path})")
-    sys.path.insert(0, os.path.dirname(path))
-    module_name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise LoadError(f"{name} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise LoadError(_import_failure(name, error)) from None
-    return module
-
-
 def _entry_point(name: str) -> Callable[..., Any]:
     from importlib.metadata import entry_points
 
@@ -225,13 +169,6 @@ def _entry_point(name: str) -> Callable[..., Any]:
             "file.py:function"
         )
     return find(known[name].value)
-
-
-def _import_failure(name: str, error: BaseException) -> str:
-    last = "".join(traceback.format_exception_only(error)).strip()
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    place = next((f" ({f.filename}:{f.lineno})" for f in reversed(frames) if f.filename != __file__), "")
-    return f"{name} cannot be imported: {last}{place}"
 
 
 def _shown(value: Any) -> str:

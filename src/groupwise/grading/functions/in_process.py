@@ -4,9 +4,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from groupwise.grading.functions.function_worker import LoadError, handler
+from groupwise.grading.functions.function_worker import handler
 from groupwise.grading.workers import JSON, Failure, Result
 from groupwise.grading.workers.child import failure_of
+from groupwise.own_code import LoadError
 
 IN_PROCESS = "object:"
 """What the path of such a function begins with, in front of its name."""

@@ -7,7 +7,6 @@ regular expressions, and other functions like it.
 
 import ast
 import builtins
-import importlib.util
 import linecache
 import re
 import sys
@@ -15,22 +14,13 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from groupwise.own_code import attribute_of, is_importable
+
 _MOST_CHARACTERS = 1 << 20
 
 
 class NotPortableError(Exception):
     """Why a worker cannot have a function."""
-
-
-def path_of(function: Callable[..., Any]) -> str:
-    """`file.py:name` or `package.module:name`, where a worker finds the very function; empty where it does not."""
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    name = getattr(function, "__qualname__", "")
-    if module is None or not _is_importable(module) or _attribute(module, name) is not function:
-        return ""
-    file = str(getattr(module, "__file__", None) or "")
-    in_package = "." in module.__name__ or not file.endswith(".py") or file.endswith("__init__.py")
-    return f"{module.__name__}:{name}" if in_package else f"{file}:{name}"
 
 
 def source_of(function: Callable[..., Any], name: str) -> str:
@@ -61,7 +51,7 @@ class _Module:
             return
         self._values[name] = value
         if isinstance(value, ModuleType):
-            if not _is_importable(value):
+            if not is_importable(value):
                 raise NotPortableError(f"it uses the module {name}, which cannot be imported")
             self.imports.add(f"import {value.__name__} as {name}")
         elif _imported_from(value):
@@ -191,21 +181,5 @@ def _imported_from(value: Any) -> str:
     """The module that a class or function can be imported from by its own name; empty for none."""
     module = sys.modules.get(getattr(value, "__module__", None) or "")
     name = getattr(value, "__qualname__", "")
-    found = name.isidentifier() and _is_importable(module) and _attribute(module, name) is value
+    found = name.isidentifier() and is_importable(module) and attribute_of(module, name) is value
     return module.__name__ if found and module is not None else ""
-
-
-def _is_importable(module: ModuleType | None) -> bool:
-    if module is None or module.__name__ == "__main__":
-        return False
-    try:
-        return importlib.util.find_spec(module.__name__) is not None
-    except (ImportError, ValueError, AttributeError):
-        return False
-
-
-def _attribute(module: ModuleType | None, qualified: str) -> Any:
-    value: Any = module
-    for part in qualified.split(".") if qualified else ():
-        value = getattr(value, part, None)
-    return value

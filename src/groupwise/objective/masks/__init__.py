@@ -2,9 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from groupwise.objective.masks.off_policy import NoOffPolicyMask, SequenceMask
+from groupwise.objective.masks.own import OwnMask
+from groupwise.objective.own.bind import stated
 from groupwise.technique import by_name
 
-OffPolicyMaskOption = Annotated[NoOffPolicyMask | SequenceMask, Field(discriminator="type"), by_name(NoOffPolicyMask)]
+OffPolicyMaskOption = Annotated[
+    NoOffPolicyMask | SequenceMask | OwnMask,
+    Field(discriminator="type"),
+    SerializeAsAny(),
+    by_name(NoOffPolicyMask),
+    BeforeValidator(stated),
+]

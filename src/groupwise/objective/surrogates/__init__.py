@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from groupwise.objective.own.bind import stated
 from groupwise.objective.surrogates.aspo import Aspo
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.ce_gppo import CeGppo
@@ -14,6 +15,7 @@ from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
 from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ipo import Ipo
+from groupwise.objective.surrogates.own import OwnSurrogate
 from groupwise.objective.surrogates.ppo_clip import PpoClip
 from groupwise.objective.surrogates.real import Real
 from groupwise.objective.surrogates.reinforce import Reinforce
@@ -40,7 +42,10 @@ SurrogateOption = Annotated[
     | Ipo
     | DppoKl
     | Aspo
-    | CeGppo,
+    | CeGppo
+    | OwnSurrogate,
     Field(discriminator="type"),
+    SerializeAsAny(),
     by_name(PpoClip),
+    BeforeValidator(stated),
 ]

@@ -26,6 +26,7 @@ class Aspo(ClipBounds):
     """
 
     type: Literal["aspo"] = "aspo"
+    bounds_stop_gradient: ClassVar[bool] = False
 
     clip_high: NonNegativeFloat = 0.2
     """The ratio is clipped above at 1 + clip_high, where A > 0."""

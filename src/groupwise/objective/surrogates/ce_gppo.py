@@ -21,6 +21,7 @@ class CeGppo(DualClipBounds):
     """
 
     type: Literal["ce_gppo"] = "ce_gppo"
+    bounds_stop_gradient: ClassVar[bool] = False
 
     dual_clip: NonNegativeFloat = 10.0
     """Absolute upper bound of the ratio where A < 0, where the gradient ends; 0 for none."""

@@ -24,6 +24,7 @@ class Cispo(Surrogate):
     """
 
     type: Literal["cispo"] = "cispo"
+    bounds_stop_gradient: ClassVar[bool] = False
 
     cap: PositiveFloat = 5.0
     """Absolute upper bound of the detached weight π_new/π_old."""

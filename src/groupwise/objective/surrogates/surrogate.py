@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from groupwise.findings import Finding, error, note, unused, warning
@@ -71,28 +71,32 @@ class SurrogateOutputs:
         loss_N: to be weighted and summed.
         low_N: bool, the lower bound replaced the ratio.
         high_N: bool, the upper bound did. In either case the token's gradient is exactly 0, except where bounds limit
-            a weight and leave the gradient: `cispo`, `topr`, the cap of `aspo`, the clip of `ce_gppo`.
+            a weight and leave the gradient (`bounds_stop_gradient`): `cispo`, `topr`, the cap of `aspo`, the clip of
+            `ce_gppo`.
+        measures: further numbers over N by name; their means over the trained tokens are metrics `policy/own/NAME`.
     """
 
     loss_N: Tensor
     low_N: Tensor
     high_N: Tensor
+    measures: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Surrogate(Technique):
     """Base of the surrogates.
 
     needs_ratio, needs_reduction: the only ratio level and reduction that it is defined on; empty for any. bounds_ratio:
-    it limits how far the ratio moves, which a ratio that is always 1 leaves without effect. compares_old: it compares π
-    with π_old itself, whatever the ratio level. keeps_near: something stops several optimizer steps on the same answers
-    from moving far. has_step_values: it is computed from the whole optimizer step, see `of_step`. needs_advantage: a
-    token with advantage 0 has no gradient.
+    it limits how far the ratio moves, which a ratio that is always 1 leaves without effect. bounds_stop_gradient: the
+    tokens at a bound have no gradient. compares_old: it compares π with π_old itself, whatever the ratio level.
+    keeps_near: something stops several optimizer steps on the same answers from moving far. has_step_values: it is
+    computed from the whole optimizer step, see `of_step`. needs_advantage: a token with advantage 0 has no gradient.
     """
 
     type: Any
     needs_ratio: ClassVar[str] = ""
     needs_reduction: ClassVar[str] = ""
     bounds_ratio: ClassVar[bool] = True
+    bounds_stop_gradient: ClassVar[bool] = True
     compares_old: ClassVar[bool] = False
     keeps_near: ClassVar[bool] = True
     has_step_values: ClassVar[bool] = False

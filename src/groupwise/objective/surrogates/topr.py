@@ -23,6 +23,7 @@ class Topr(Surrogate):
     """
 
     type: Literal["topr"] = "topr"
+    bounds_stop_gradient: ClassVar[bool] = False
 
     floor: NonNegativeFloat = 0.0
     """Lower bound of the weight where A <= 0. The paper has 0."""
