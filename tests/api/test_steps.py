@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import groupwise
+from groupwise.training import run as training_run
 from tests.api.program import OPTIONS, Counted
 from tests.support.runs import assert_same_run, metrics
 
@@ -40,6 +41,9 @@ def test_a_loop_of_ones_own_is_the_same_run(reference: groupwise.Run, tmp_path: 
     trained, _ = run.load_model()
     for (name, weight), (_, own) in zip(trained.named_parameters(), step.model.named_parameters(), strict=True):
         assert weight.equal(own), name
+    asked = step.tokenizer("3 + 4 = ?", return_tensors="pt")
+    written = [model.generate(**asked, max_new_tokens=8, do_sample=False)[0] for model in (trained, step.copy_model())]
+    assert written[0].equal(written[1])
     assert step.tokenizer.decode(step.tokenizer.encode("3 + 4")) == "3 + 4"
     assert list(loop) == []
 
@@ -109,6 +113,21 @@ def test_ctrl_c_during_a_step_and_in_the_loop(reference: groupwise.Run, tmp_path
     with pytest.raises(KeyboardInterrupt):
         in_the_loop()
     assert metrics(tmp_path / "other" / "run")[-1]["step"] == 1
+
+
+def test_ctrl_c_while_the_trained_model_is_measured(
+    reference: groupwise.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(run: Any) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return dict(run)
+
+    monkeypatch.setattr(training_run, "_summary", interrupted)
+    with pytest.raises(groupwise.RunInterrupted, match="after step 3 of 3; resume it with"):
+        list(steps(tmp_path))
+    monkeypatch.undo()
+    assert groupwise.resume(tmp_path / "run", quiet=True).summary["steps"] == 3
+    assert_same_run(tmp_path / "run", reference.folder)
 
 
 def test_a_loop_that_never_begins_leaves_no_process(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -85,8 +86,14 @@ class Step:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The model as this step left it. The run trains on: read it, or copy it."""
+        """The model in training, to read its weights; its attention takes packed batches alone, see `copy_model`."""
         return self.run.policy.model
+
+    def copy_model(self) -> PreTrainedModel:
+        """A copy of the model as it is now, to use or change in any way, as in `generate`."""
+        copied = copy.deepcopy(self.model)
+        copied.set_attn_implementation("eager")
+        return copied
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

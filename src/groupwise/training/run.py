@@ -167,8 +167,11 @@ def run_steps(run: Run) -> Iterator[Step]:
         try:
             run.tracker.start(run.stated, RunContext(folder, run.state.step, {"groupwise": __version__, **run.context}))
             yield from steps(run)
-            _save_final_model(run)
-            summary = _summary(run)
+            try:
+                _save_final_model(run)
+                summary = _summary(run)
+            except KeyboardInterrupt:
+                raise Interrupted from None
         except Interrupted:
             raise RunInterrupted(folder, run.state.step, run.config.run.steps) from None
         finally:
