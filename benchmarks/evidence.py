@@ -77,6 +77,7 @@ RECIPES = (
     "seed_olmo3",
     "seed_deepseek_v32",
     "luspo",
+    "m2po",
 )
 
 # A name without "=" is a recipe, which comes before the common options.
@@ -110,6 +111,7 @@ VARIANTS: dict[str, list[str]] = {
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
     "hot, DPPO by KL": [*HOT, "objective.surrogate=dppo_kl"],
+    "hot, M2PO": [*HOT, "objective.surrogate=importance_sampling", "off_policy_mask=m2po"],
     "hot, IPO": [*HOT, "objective.surrogate=ipo"],
     "baseline of each token": ["advantage.estimator=optimal_token_baseline"],
 }
@@ -161,6 +163,7 @@ CLAIMS = [
     Claim("Whitening over the step is better than the group's mean alone", "whitened over the step", "base"),
     Claim("Whitening over the step is better than in the group", "whitened over the step", "group std"),
     Claim("DPPO's KL keeps several large updates per step stable", "hot, DPPO by KL", "hot, no clip"),
+    Claim("M2PO's mask keeps several large updates per step stable", "hot, M2PO", "hot, no clip"),
     Claim("IPO keeps several large updates per step stable", "hot, IPO", "hot, no clip"),
     Claim("Active sampling is better at equal steps", "base", "no refill"),
     Claim("Active sampling is better at equal sampled tokens", "base", "no refill", "gain_per_100k_tokens"),

@@ -64,6 +64,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
     for found in ranks:
         assert found["totals"] == single["totals"]
         for name, measured in single["stepwise"].items():
+            assert 0 < found["stepwise"][name]["policy/off_policy_masked_fraction"] < 0.5
             assert found["stepwise"][name] == pytest.approx(measured, rel=1e-5, abs=1e-6)
         assert found["metrics"] == pytest.approx(single["metrics"], rel=1e-5, abs=1e-6)
         assert found["collected"]["metrics"] == pytest.approx(single["collected"]["metrics"])

@@ -29,6 +29,7 @@ TECHNIQUES = {
     "ce_gppo": [1, 2, 3, 4, 12],
     "gdpo": [1, 2, 4, 13],
     "opo": [3, 4],
+    "m2po": [3, 4, 12],
     "reinforce_plus_plus": [3],
     "bapo": [3, 4, 11, 12],
     "real": [4],
@@ -163,6 +164,12 @@ VALUES: dict[str, dict[str, object]] = {
         "batch.minibatches_per_step": 8,
     },
     "gdpo": {"advantage.estimator.type": "gdpo", "active_sampling.filter": "any_component"},
+    "m2po": {
+        "objective.surrogate": "importance_sampling",
+        "objective.reduction": "token_mean",
+        "off_policy_mask": {"type": "m2po", "reference": "sampler", "threshold": 0.04},
+        "advantage.estimator.scale": "group_std",
+    },
     "opo": {
         "advantage.estimator": "opo",
         "batch.minibatches_per_step": 1,

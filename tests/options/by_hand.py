@@ -10,6 +10,7 @@ import numpy as np
 from groupwise.config import TrainConfig
 from groupwise.objective.corrections.correction import NoCorrection
 from groupwise.objective.corrections.tis import Tis
+from groupwise.objective.masks.m2po import M2po
 from groupwise.objective.masks.off_policy import NoOffPolicyMask, SequenceMask
 from groupwise.objective.reductions.constant_length import ConstantLength
 from groupwise.objective.reductions.reduction import Reduction
@@ -258,14 +259,23 @@ def engine_factor(config: TrainConfig, streams: Streams) -> Floats:
 
 
 def kept(config: TrainConfig, streams: Streams) -> Floats:
-    """0 for the sequences that the off-policy mask leaves out of the policy term."""
+    """0 for what the off-policy mask leaves out of the policy term; M2PO's step is a single pass."""
     options = config.off_policy_mask
     if isinstance(options, NoOffPolicyMask):
         return np.ones_like(streams.new_N)
     if options.origin is not None:
         return own_cases.kept(config, streams.new_N - streams.old_N)
-    assert isinstance(options, SequenceMask)
+    assert isinstance(options, SequenceMask | M2po)
     behaviour_N = streams.sampler_N if options.reference == "sampler" else streams.old_N
+    if isinstance(options, M2po):
+        moved_N = streams.new_N - behaviour_N
+        moved_on_N = streams.advantage_N * moved_N > 0
+        left, limit = sorted(abs(moved_N[moved_on_N])), np.inf
+        while left and np.mean(np.square(left)) > options.threshold:
+            limit = left.pop()
+        # Answers that are equal are as far up to rounding, and go together.
+        return np.where(moved_on_N & (abs(moved_N) > limit * (1 - 1e-5)), 0.0, 1.0)
+    assert isinstance(options, SequenceMask)
     left_N = streams.means(behaviour_N - streams.new_N) > options.threshold_nats
     return np.where(left_N & (streams.advantage_N < 0), 0.0, 1.0)
 

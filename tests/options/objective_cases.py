@@ -283,11 +283,15 @@ CORRECTION = {
 LEFT = (*APART, *STALE)
 
 OFF_POLICY = {
-    "off_policy_mask": case("none", "sequence", "{type: function, path: '{own}:near'}", base=LEFT),
+    "off_policy_mask": case(
+        "none", "sequence", "{type: m2po, threshold: 0.0005}", "{type: function, path: '{own}:near'}", base=LEFT
+    ),
     "off_policy_mask.path (function)": case("{own}:near", "{own}:falling", base=STALE),
     "off_policy_mask.options (function)": case(
         "{nats: 0.01}", "{nats: 0.1}", base=(*STALE, "off_policy_mask.path={own}:near")
     ),
+    "off_policy_mask.reference (m2po)": case("sampler", "old", base=(*LEFT, "off_policy_mask.threshold=1e-5")),
+    "off_policy_mask.threshold (m2po)": case("0.0005", "0.005", base=(*STALE, "off_policy_mask.reference=old")),
     "off_policy_mask.reference (sequence)": case(
         "sampler", "old", base=(*LEFT, "off_policy_mask.threshold_nats=0.002")
     ),

@@ -18,6 +18,7 @@ from groupwise.objective.advantages.reinforce_plus_plus import ReinforcePlusPlus
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
 from groupwise.objective.kl.penalty import KlOptions
+from groupwise.objective.masks.m2po import M2po
 from groupwise.objective.surrogates.bapo import Bapo
 from groupwise.objective.surrogates.real import Real
 from groupwise.objective.surrogates.surrogate import Surrogate
@@ -85,12 +86,13 @@ STEPWISE = (Bapo(target=0.45, low_step=0.01, high_step=0.01), Real())
 def stepwise(
     groups: list[TrainGroup], surrogate: Surrogate, ranks: Ranks
 ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-    """As `updated`, with a surrogate that is computed from the whole optimizer step."""
+    """As `updated`, with a surrogate and a mask that are computed from the whole optimizer step."""
     policy = policy_of(build("llama").double())
     config = config_of(40, "sequence_mean_token_mean", epochs_per_step=2)
     objective = config.objective.model_copy(update={"surrogate": surrogate})
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
-    config = config.model_copy(update={"objective": objective})
+    mask = M2po(reference="old")
+    config = config.model_copy(update={"objective": objective, "off_policy_mask": mask})
     updated = update(policy, None, optimizer, batch_of(groups), 1, config, ranks)
     return policy.model.state_dict(), over_ranks([updated.metrics], updated, ranks)
 

@@ -26,6 +26,7 @@ EVERYTHING = (
         "entropy.bonus={type: fixed, coefficient: 0.01}",
         "kl.coefficient=0.1",
         "objective.surrogate=bapo",
+        "off_policy_mask=m2po",
         "domains.math.kl_coefficient=0.2",
     ),
     (

@@ -63,7 +63,7 @@ class TrainConfig(Options):
     """The weight π_old/π_sampler for what an engine computes differently from the trainer; detached."""
 
     off_policy_mask: OffPolicyMaskOption = NoOffPolicyMask()
-    """Which bad answers leave the policy term because the policy has left them already."""
+    """Which answers or tokens leave the policy term because of how far the policy has moved on them."""
 
     kl: KlOptions = KlOptions()
     entropy: EntropyOptions = EntropyOptions()

@@ -150,6 +150,8 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "policy/real_one_class_fraction": ("fraction", "mean", "groups in which `real` finds no two classes of answers"),
     "policy/real_unlabelled_fraction": ("fraction", "mean", "answers of the other groups that are in neither class"),
     "policy/off_policy_masked_fraction": ("fraction", "mean", "tokens that `off_policy_mask` leaves out"),
+    "policy/second_moment": ("nats²", "mean", "(log r)² of the tokens that moved on, before `m2po` leaves some out"),
+    "policy/second_moment_kept": ("nats²", "mean", "the same of those that it keeps"),
     "engine/logp_gap_mean": ("nats", "mean", "distance of trainer's and engine's log-probs with the same weights"),
     "engine/logp_gap_max": ("nats", "max", "largest one; about 1e-6 for the in-process engine in float32"),
     "engine/weight_mean": ("ratio", "mean", "engine weight π_old/π_engine before `engine_correction` limits it"),

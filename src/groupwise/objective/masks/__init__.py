@@ -4,13 +4,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from groupwise.objective.masks.m2po import M2po
 from groupwise.objective.masks.off_policy import NoOffPolicyMask, SequenceMask
 from groupwise.objective.masks.own import OwnMask
 from groupwise.objective.own.bind import stated
 from groupwise.technique import by_name
 
 OffPolicyMaskOption = Annotated[
-    NoOffPolicyMask | SequenceMask | OwnMask,
+    NoOffPolicyMask | SequenceMask | M2po | OwnMask,
     Field(discriminator="type"),
     SerializeAsAny(),
     by_name(NoOffPolicyMask),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from groupwise.findings import Finding, warning
-from groupwise.objective.masks.policy_mask import MaskInputs, PolicyMask
+from groupwise.findings import Finding
+from groupwise.objective.masks.policy_mask import MaskInputs, PolicyMask, never_masks
 from groupwise.objective.segments import segment_index, segment_mean
 from groupwise.options import PositiveFloat
 from groupwise.technique import Card, Technique, number
@@ -76,11 +76,4 @@ class SequenceMask(PolicyMask):
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """A mask that never masks."""
-        rescored = self.reference == "old" and config.objective.old_logps == "trainer"
-        if config.updates_per_step == 1 and (config.engine_is_trainer or rescored):
-            text = (
-                f"off_policy_mask.reference={self.reference} with one optimizer step on each batch of answers: the "
-                "policy that is scored is the one that sampled, so that the mask never masks; raise "
-                "batch.minibatches_per_step or batch.epochs_per_step, or set off_policy_mask=none"
-            )
-            yield warning(("off_policy_mask.reference", "batch.minibatches_per_step"), text)
+        yield from never_masks(self.reference, config)

@@ -7,14 +7,17 @@ both: see `trained_E` of `reductions.reduction.Reduction.token_weights`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from groupwise.findings import Finding, warning
 from groupwise.technique import Technique
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from groupwise.config import TrainConfig
     from groupwise.objective.step_tokens import StepTokens, StepValues
 
 
@@ -34,9 +37,14 @@ class MaskInputs:
 
 
 class PolicyMask(Technique):
-    """Base of the masks. has_step_values: it is computed from the whole optimizer step, see `of_step`."""
+    """Base of the masks.
+
+    has_step_values: it is computed from the whole optimizer step, see `of_step`. keeps_near: it stops several optimizer
+    steps on the same answers from moving far, whatever the surrogate.
+    """
 
     type: Any
+    keeps_near: ClassVar[bool] = False
     has_step_values: ClassVar[bool] = False
 
     @abstractmethod
@@ -50,3 +58,15 @@ class PolicyMask(Technique):
     def of_step(self, step: StepTokens) -> StepValues:
         """What each token is given as `step_N`, for those with `has_step_values`; once, before the first gradient."""
         raise TypeError(f"{self.type} takes nothing from the whole step, got {len(step.lengths_E)} episodes")
+
+
+def never_masks(reference: Literal["sampler", "old"], config: TrainConfig) -> Iterator[Finding]:
+    """A mask by the distance to a policy that is the one that is scored."""
+    rescored = reference == "old" and config.objective.old_logps == "trainer"
+    if config.updates_per_step == 1 and (config.engine_is_trainer or rescored):
+        text = (
+            f"off_policy_mask.reference={reference} with one optimizer step on each batch of answers: the "
+            "policy that is scored is the one that sampled, so that the mask never masks; raise "
+            "batch.minibatches_per_step or batch.epochs_per_step, or set off_policy_mask=none"
+        )
+        yield warning(("off_policy_mask.reference", "batch.minibatches_per_step"), text)

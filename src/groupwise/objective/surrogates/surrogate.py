@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from groupwise.findings import Finding, error, note, unused, warning
 from groupwise.lazy import torch
+from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.technique import Technique
 
 if TYPE_CHECKING:
@@ -174,13 +175,14 @@ class Surrogate(Technique):
                 f"{KEY}=reinforce; name that, or set objective.ratio=token"
             )
             yield warning(("objective.ratio", KEY), text)
-        batch, updates = config.batch, config.updates_per_step
-        if updates > 1 and not (self.keeps_near and (level != "none" or self.compares_old)):
+        batch, updates, mask = config.batch, config.updates_per_step, config.off_policy_mask
+        held = self.keeps_near and (level != "none" or self.compares_old)
+        if updates > 1 and not (held or (isinstance(mask, PolicyMask) and mask.keeps_near)):
             text = (
                 f"batch.epochs_per_step={batch.epochs_per_step} and batch.minibatches_per_step="
                 f"{batch.minibatches_per_step} make {updates} optimizer steps on the same answers, and with {this} and "
                 f"{ratio} nothing keeps the policy near the one that sampled them; set {KEY}=ppo_clip with "
-                "objective.ratio=token, or set both to 1"
+                "objective.ratio=token, set off_policy_mask=m2po, or set both to 1"
             )
             yield warning(("batch.epochs_per_step", "batch.minibatches_per_step", KEY), text)
 
