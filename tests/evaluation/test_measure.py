@@ -14,6 +14,7 @@ from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
 from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.rollout.sampling import derive_seed
 from tests.support.fakes import Engine, Pay, fake_sampler
 
 
@@ -100,6 +101,21 @@ def test_answers_are_sampled_from_the_tokens_that_training_samples_from(narrow: 
     assert measured["sampled"]["accuracy"]["value"] == measured["greedy"]["accuracy"]["value"]
     wide = measured_bundled(sampling={"max_new_tokens": 24, "temperature": 1.3})
     assert wide["sampled"]["mean_tokens"] != wide["greedy"]["mean_tokens"]
+
+
+def test_every_problem_has_random_numbers_of_its_own_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    stream = InProcessEngine.stream
+
+    def recorded(self: InProcessEngine, requests: Any, sampling: Any) -> Any:
+        asked.extend(request.seeds for request in requests)
+        return stream(self, requests, sampling)
+
+    monkeypatch.setattr(InProcessEngine, "stream", recorded)
+    measured_bundled(sampling={"max_new_tokens": 2})
+    sampled = [seeds for seeds in asked if len(seeds) == 2]
+    assert sampled == [tuple(derive_seed(0, "measure", f"p{a}", g) for g in range(2)) for a in range(6)] * 2
+    assert len({seed for seeds in sampled for seed in seeds}) == 12
 
 
 def test_a_measurement_repeats_itself_whatever_the_batch() -> None:

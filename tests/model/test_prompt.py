@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerBase
 
 from groupwise.config.data import PromptOptions
@@ -47,6 +48,18 @@ def test_a_question_in_the_bundled_template() -> None:
     # Each marker is one token, not a spelled-out text.
     assert prompt.ids.tolist().count(own.convert_tokens_to_ids("<|im_start|>")) == 2
     assert not prompt.opened
+
+
+@pytest.mark.parametrize("template", [None, CHATML])
+def test_nothing_is_added_to_what_the_template_wrote(template: str | None) -> None:
+    """With a tokenizer that puts a token in front of every text, as Llama's does, which its template writes too."""
+    own = tokenizer(template)
+    start = own.convert_tokens_to_ids("<|pad|>")
+    own._tokenizer.post_processor = TemplateProcessing(single="<|pad|> $A", special_tokens=[("<|pad|>", start)])
+    assert own.encode("3")[0] == start
+    prompt = PromptRenderer(own, PromptOptions()).render(QUESTION)
+    assert start not in prompt.ids
+    assert own.decode(prompt.ids.tolist()) == prompt.text
 
 
 def test_system_examples_and_prefill_stand_in_their_order() -> None:

@@ -44,6 +44,14 @@ def test_off_policy_mask_looks_at_the_sign() -> None:
     assert SequenceMask(threshold_nats=0.5).kept(inputs).tolist() == [True, True, False]
 
 
+def test_off_policy_mask_is_of_the_mean_whatever_the_length() -> None:
+    """Ten tokens of 0.3 nats are 3 nats in sum, and within a threshold of 0.5 nats a token."""
+    drift_N = torch.full((11,), 0.3)
+    inputs = MaskInputs(torch.zeros(11), drift_N, drift_N, -torch.ones(11), torch.tensor([1, 10]))
+    assert SequenceMask(threshold_nats=0.5).kept(inputs).all()
+    assert not SequenceMask(threshold_nats=0.2).kept(inputs).any()
+
+
 def test_top_entropy_tokens() -> None:
     """Ten entropies whose 0.8 quantile, between the eighth and the ninth, is the golden threshold."""
     entropy_N = torch.tensor([0.1, 2.0, 0.3, 1.5, 0.2, 0.4, 1.1, 0.9, 0.5, 0.6], dtype=torch.float64)

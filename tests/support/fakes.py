@@ -53,6 +53,7 @@ class Engine:
     ) -> Iterator[tuple[int, list[Completion]]]:
         """The last request is complete first."""
         self.asked.append(list(requests))
+        assert len(self.asked) <= 100, "a step asks without an end"
         for index, request in reversed(list(enumerate(requests))):
             position = int(request.prompt_ids[0])
             yield index, [self._answer(position, g) for g in range(len(request.seeds))]

@@ -250,6 +250,49 @@ def test_a_group_that_could_not_be_judged_is_never_trained_on(what: str) -> None
     assert not passes([RIGHT, FAILED, WRONG], what)
 
 
+@pytest.mark.parametrize("estimator", ["gdpo", {"type": "group", "scale": "group_std"}])
+def test_what_is_not_granted_has_no_advantage(estimator: Any) -> None:
+    """A format that is rewarded of right answers alone, and all answers are wrong."""
+    config = TrainConfig.model_validate(
+        {
+            "rewards": {"format": {"weight": 0.5, "requires": "correctness"}},
+            "batch": {"samples_per_prompt": 4},
+            "advantage": {"estimator": estimator},
+        }
+    )
+    wrong, mixed = group_of(ONLY_FORMAT_DIFFERS, config), group_of([RIGHT, WRONG, WRONG, WRONG], config)
+    advantages_PG = advantages_of([wrong, mixed], config, Ranks())
+    assert np.abs(advantages_PG[0]).max() < 1e-12
+    assert advantages_PG[1, 0] > 0
+
+
+def test_the_batch_deviation_is_of_rewards_that_are_not_centred() -> None:
+    """One group at 1 and 0, one at 1, 1: rewards 1, 0, 1, 1 have the deviation 1/2, centred ones √(1/6)."""
+    config = TrainConfig.model_validate(
+        {
+            "batch": {"samples_per_prompt": 2},
+            "advantage": {"estimator": {"type": "group", "scale": "batch_std", "std_epsilon": 1e-12}},
+        }
+    )
+    advantages_PG = advantages_of([group_of([RIGHT, WRONG], config), group_of([RIGHT, RIGHT], config)], config, Ranks())
+    np.testing.assert_allclose(advantages_PG, [[1.0, -1.0], [0.0, 0.0]], atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, 4.0])
+def test_a_step_without_any_signal_stops_asking_at_its_budget(factor: float) -> None:
+    class Impatient(Engine):
+        def stream(self, *arguments: Any) -> Any:
+            assert sum(map(len, self.asked)) < 4 * factor, "asked beyond the budget"
+            return super().stream(*arguments)
+
+    engine = Impatient()
+    collected = collect(
+        sampler_of(set(), config_of(wanted=4, max_prompts_per_step_factor=factor), engine), 1, 0, frozenset(), Ranks()
+    )
+    assert collected.admitted == []
+    assert len(collected.sampled) == sum(map(len, engine.asked)) == int(4 * factor)
+
+
 def test_failed_groups_are_refilled_and_left_out_of_the_statistics() -> None:
     config = config_of(wanted=2, filter="none", refill=True)
     sampler = fake_sampler(config, lambda position: [RIGHT, FAILED] if position == 0 else [RIGHT, WRONG])

@@ -71,6 +71,17 @@ def test_the_loss_is_that_of_a_plain_forward_pass_on_the_completions(tmp_path: P
         torch.testing.assert_close(weight.grad, plain[name].grad, rtol=1e-3, atol=1e-5)
 
 
+def test_every_demonstration_ends_with_one_end_of_turn(tmp_path: Path, policy: Policy) -> None:
+    """Whether its text spells it out or not."""
+    end = policy.tokenizer.eos_token_id
+    for row, group in zip(ROWS, read_demonstrations(write(tmp_path / "d.jsonl", [*ROWS]), policy), strict=True):
+        (ids,) = group.completion_ids
+        assert ids.tolist().count(end) == 1
+        assert ids[-1] == end
+        text = policy.tokenizer.decode(ids.tolist())
+        assert text.removesuffix("<|im_end|>") == row["completion"].removesuffix("<|im_end|>")
+
+
 def test_micro_batches_do_not_change_loss_or_gradient(tmp_path: Path, policy: Policy) -> None:
     groups = read_demonstrations(write(tmp_path / "data.jsonl", [*ROWS, *ROWS[:2]]), policy)
     weights = [weight for _, weight in policy.trainable()]
