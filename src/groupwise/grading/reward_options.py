@@ -36,7 +36,8 @@ class FunctionOptions(Options):
     """A reward function of the user's own."""
 
     path: str
-    """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.rewards`."""
+    """`package.module:function`, `file.py:function`, or the name of an entry point in the group `groupwise.rewards`;
+    `object:NAME` for one that only the program that started the run can call."""
 
     weight: float = 1.0
     """Negative for a price; with 0 the function is called and its value is only measured."""
