@@ -49,7 +49,7 @@ def test_what_a_page_says() -> None:
         "number 15 of [the fifteen](../../techniques.md#the-fifteen)",
         "![a caption](cispo.svg)",
         "[2506.13585](https://arxiv.org/abs/2506.13585)",
-        "```\nsg(min(r, cap))·A·log π\n```",
+        "```text\nsg(min(r, cap))·A·log π\n```",
         "- `objective.surrogate.cap`: a number of more than 0, `5.0` by default.\n  Absolute upper bound",
         "J = (1/M) Σ_i Σ_t [ sg[min(r, 5)]·A·log π ]",
         "## What is checked\n\nA floor above the cap",

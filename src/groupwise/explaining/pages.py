@@ -130,7 +130,7 @@ def _card(card: Card) -> str:
         ("tested by", f"`tests/{card.test}`"),
     ]
     lines = "\n".join(f"| {head} | {cell(text)} |" for head, text in rows if text and text != "none")
-    return f"## {card.name}\n\n```\n{card.equation}\n```\n\n| | |\n| --- | --- |\n{lines}"
+    return f"## {card.name}\n\n```text\n{card.equation}\n```\n\n| | |\n| --- | --- |\n{lines}"
 
 
 def _options(subject: Subject) -> Iterator[str]:
@@ -159,7 +159,8 @@ def _equation(subject: Subject) -> Iterator[str]:
         chosen.append("objective.old_logps=trainer")
     equation = equation_of(compose_to_explain(chosen))
     terms = "\n".join(f"{symbol} = {meaning}" for symbol, meaning in equation.terms)
-    yield f"## With its defaults\n\n`groupwise explain {' '.join(chosen)}`\n\n```\n{equation.objective}\n\n{terms}\n```"
+    command = f"groupwise explain {' '.join(chosen)}"
+    yield f"## With its defaults\n\n`{command}`\n\n```text\n{equation.objective}\n\n{terms}\n```"
 
 
 def _checks(subject: Subject) -> Iterator[str]:
