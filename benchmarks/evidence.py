@@ -113,7 +113,7 @@ VARIANTS: dict[str, list[str]] = {
     "length-weighted baseline": ["advantage.estimator=opo"],
     "whitened over the step": ["advantage.estimator=reinforce_plus_plus"],
     "hot, DPPO by KL": [*HOT, "objective.surrogate=dppo_kl"],
-    "hot, M2PO": [*HOT, "objective.surrogate=importance_sampling", "off_policy_mask=m2po"],
+    "hot, M2PO": [*HOT, "objective.surrogate=reinforce", "off_policy_mask=m2po"],
     "hot, IPO": [*HOT, "objective.surrogate=ipo"],
     "baseline of each token": ["advantage.estimator=optimal_token_baseline"],
 }

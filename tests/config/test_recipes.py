@@ -165,7 +165,7 @@ VALUES: dict[str, dict[str, object]] = {
     },
     "gdpo": {"advantage.estimator.type": "gdpo", "active_sampling.filter": "any_component"},
     "m2po": {
-        "objective.surrogate": "importance_sampling",
+        "objective.surrogate": "reinforce",
         "objective.reduction": "token_mean",
         "off_policy_mask": {"type": "m2po", "reference": "sampler", "threshold": 0.04},
         "advantage.estimator.scale": "group_std",

@@ -13,7 +13,7 @@ from groupwise.objective.loss import Objective
 from groupwise.objective.masks.m2po import M2po
 from groupwise.objective.masks.policy_mask import MaskInputs
 from groupwise.objective.step_tokens import StepTokens, StepValues
-from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
+from groupwise.objective.surrogates.reinforce import Reinforce
 from groupwise.ranks import Ranks
 from groupwise.training.update import update
 from tests.support.episodes import batch_of, changed, config_of, gradient_of, train_groups
@@ -58,9 +58,7 @@ def test_golden(
     mask: M2po, behaviour_N: Tensor, loss: float, gradient_N: list[float], moments: tuple[float, float]
 ) -> None:
     values = of(mask, NEW, behaviour_N, ADVANTAGES)
-    check(
-        Objective(surrogate=ImportanceSampling(), off_policy_mask=mask), behaviour_N, loss, gradient_N, values.values_N
-    )
+    check(Objective(surrogate=Reinforce(), off_policy_mask=mask), behaviour_N, loss, gradient_N, values.values_N)
     # With π_old six moved on: (log r)² = 0.02541 1.20692 0.17024 0.65756 0.01217 4.05982; the first and fifth are kept.
     found = [float(metric.value) for metric in values.metrics.values()]
     assert found == pytest.approx(moments, rel=1e-3)
@@ -116,7 +114,7 @@ def test_it_needs_what_it_computed() -> None:
 
 
 def with_mask(config: TrainConfig, mask: M2po) -> TrainConfig:
-    objective = config.objective.model_copy(update={"surrogate": ImportanceSampling()})
+    objective = config.objective.model_copy(update={"surrogate": Reinforce()})
     return config.model_copy(update={"objective": objective, "off_policy_mask": mask})
 
 
@@ -165,7 +163,7 @@ def test_every_optimizer_step_has_a_budget_of_its_tokens() -> None:
 
 
 def findings(mask: object, **batch: int) -> list[str]:
-    sections = {"objective": {"surrogate": "importance_sampling"}, "batch": batch, "off_policy_mask": mask}
+    sections = {"objective": {"surrogate": "reinforce"}, "batch": batch, "off_policy_mask": mask}
     return [" ".join(finding.keys) for finding in contradictions(TrainConfig.model_validate(sections))]
 
 

@@ -22,7 +22,6 @@ from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.dppo_kl import DppoKl
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
-from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.ppo_clip import DualClipBounds
 from groupwise.objective.surrogates.real import Real
@@ -127,7 +126,7 @@ def slopes(config: TrainConfig, streams: Streams, ratio_N: Floats, advantage_N: 
     """Derivative of each token's surrogate by the logarithm of its ratio."""
     surrogate = config.objective.surrogate
     plain_N = -advantage_N * ratio_N
-    if isinstance(surrogate, Reinforce | ImportanceSampling):
+    if isinstance(surrogate, Reinforce):
         return plain_N
     if isinstance(surrogate, SeedClip):
         return np.where(ratio_N > 1 + surrogate.clip_high, 0.0, plain_N)

@@ -173,15 +173,13 @@ OBJECTIVE = {
         "seed_clip",
         "topr",
         "fipo",
-        "importance_sampling",
         "{type: ipo, tv: 0.05}",
         "bapo",
         "aspo",
         "ce_gppo",
         "real",
         base=STALE,
-        # With a ratio `reinforce` is `importance_sampling`.
-        beside={"vespo": ("objective.ratio=sequence_product",), "reinforce": ("objective.ratio=none",), "real": REAL},
+        beside={"vespo": ("objective.ratio=sequence_product",), "real": REAL},
     ),
     "objective.surrogate.path (function)": case("{own}:capped", "{own}:doubled", base=STALE),
     "objective.surrogate.options (function)": case(

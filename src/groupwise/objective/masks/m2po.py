@@ -24,7 +24,7 @@ class M2po(PolicyMask):
 
     M2PO, 2510.01161 algorithm 1. It counts and drops only tokens that moved on: A>0 and r>1, or A<0 and r<1, where A is
     the advantage before any KL in the reward. The budget is of all trained tokens of one optimizer step, over all
-    ranks. The paper has no other bound: `objective.surrogate=importance_sampling`.
+    ranks. The paper has no other bound: `objective.surrogate=reinforce`.
     """
 
     type: Literal["m2po"] = "m2po"

@@ -13,7 +13,6 @@ from groupwise.objective.surrogates.dppo import Dppo
 from groupwise.objective.surrogates.dppo_kl import DppoKl
 from groupwise.objective.surrogates.fipo import Fipo
 from groupwise.objective.surrogates.gmpo import Gmpo
-from groupwise.objective.surrogates.importance_sampling import ImportanceSampling
 from groupwise.objective.surrogates.ipo import Ipo
 from groupwise.objective.surrogates.own import OwnSurrogate
 from groupwise.objective.surrogates.ppo_clip import PpoClip
@@ -38,7 +37,6 @@ SurrogateOption = Annotated[
     | Bapo
     | Real
     | SeedClip
-    | ImportanceSampling
     | Ipo
     | DppoKl
     | Aspo

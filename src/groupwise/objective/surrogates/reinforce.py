@@ -11,7 +11,8 @@ from groupwise.technique import Card
 class Reinforce(Surrogate):
     """-r·A without any bound. With ratio level `none` this is REINFORCE: the value -A, the gradient -A·∇log π.
 
-    With another level it is `importance_sampling`, under the name that was here first.
+    With another level nothing limits the ratio: it is what tinker calls importance sampling, and what M2PO (2510.01161
+    eq. 5) masks.
     """
 
     type: Literal["reinforce"] = "reinforce"
@@ -21,10 +22,10 @@ class Reinforce(Surrogate):
     cards: ClassVar[tuple[Card, ...]] = (
         Card(
             name="REINFORCE",
-            source="Williams 1992",
+            source="Williams 1992; 2510.01161 eq. 5",
             what="no bound at all: the advantage times the gradient of the log-probability",
             equation="r·A, or A·log π with `ratio=none`",
-            values="one optimizer step on each batch of answers",
+            values="one optimizer step on each batch of answers, or a mask such as M2PO's",
             keys=("objective.surrogate", "objective.ratio"),
             is_on=lambda c: isinstance(c.objective.surrogate, Reinforce),
             cost="none",
