@@ -22,6 +22,10 @@ class DataError(GroupwiseError):
     exit_code = 3
 
 
+class WriteError(GroupwiseError):
+    """The disk refuses to take something: it is full, read-only or broken, or a folder may not be written."""
+
+
 class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C, or a signal that asks for the end: the last finished step of the run in `folder` is in a checkpoint."""
 

@@ -175,7 +175,7 @@ def interrupted(problems: Any) -> None:
 
 
 def test_a_resumed_run_keeps_its_configuration(reference: groupwise.Run) -> None:
-    with pytest.raises(groupwise.UsageError, match=r"'optimizer.lr=0.1' cannot be changed, only run.steps"):
+    with pytest.raises(groupwise.UsageError, match=r"- optimizer.lr: 0.001 when the run began, now 0.1\n"):
         groupwise.resume(reference, optimizer={"lr": 0.1})
     with pytest.raises(groupwise.UsageError, match="has no reward function brevity; it has shortness"):
         groupwise.resume(reference, rewards={"brevity": shortness})

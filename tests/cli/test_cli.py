@@ -14,10 +14,11 @@ from safetensors.torch import load_file, save_file
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
 from groupwise import __version__
-from groupwise.config.compose import list_recipes
+from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.errors import DataError
 from groupwise.model import load
 from groupwise.model.load import load_policy, save_model
+from groupwise.track.run_folder import RunFolder
 from tests.support.commands import SMALL, Outcome, bundled_copy, environment, groupwise, start, tree
 from tests.support.tiny import build
 
@@ -420,8 +421,13 @@ def test_resuming_what_is_no_run(run: Run) -> None:
 
 
 def test_resuming_with_another_configuration(run: Run) -> None:
-    message = refused(run("train", "--resume", "mine", "optimizer.lr=1"), 2)
-    assert "a resumed run keeps its configuration: 'optimizer.lr=1' cannot be changed" in message
+    begun = compose_train_config(["demo"])
+    RunFolder.create("mine", "demo", lambda _path, _aside: begun).close()
+    message = refused(run("train", "--resume", "mine", "optimizer.lr=1", "run.seed=3", "run.steps=9"), 2)
+    assert "a resumed run keeps its configuration" in message
+    assert "- run.seed: 0 when the run began, now 3\n- optimizer.lr: 0.0006 when the run began, now 1.0\n" in message
+    assert "--allow-change run.seed,optimizer.lr" in message
+    assert "run.steps: " not in message
 
 
 def test_a_dry_run_of_a_resumed_run_is_refused(run: Run) -> None:

@@ -1,15 +1,21 @@
 """Cases of the run and its folder, the model with its prompt, and the problems."""
 
+import contextlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from groupwise.config import TrainConfig
 from groupwise.data.arithmetic import arithmetic_problem
+from groupwise.errors import UsageError
 from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
-from tests.options.case import Case
+from groupwise.track.run_folder import RunFolder
+from groupwise.training.run import resumes
+from tests.options.case import ByHand, Case
 from tests.options.observed import asked, outcome, what_was_sampled
 from tests.options.runs import Trace
 
@@ -38,6 +44,22 @@ def expected_checkpoints(trace: Trace) -> list[str]:
     return step_names(written[-options.keep_checkpoints :])
 
 
+def what_happens_to_a_run_that_is_there(config: TrainConfig) -> str:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        RunFolder.create(config.run.output, "", lambda _path, _aside: config).close()
+        if resumes(config):
+            return "resumed"
+        with contextlib.suppress(UsageError):
+            RunFolder.create(config.run.output, "", lambda _path, _aside: config)
+            return "overwritten"
+    return "refused"
+
+
+RESUMED = {
+    "run.resume": ByHand(
+        {"never": "refused", "auto": "resumed"}, what_happens_to_a_run_that_is_there, base=("run.output=runs/mine",)
+    ),
+}
 RUN = {
     "run.steps": Case(("1", "2"), lambda t: len(t.lines()), lambda t: t.config.run.steps, same=what_was_sampled),
     "run.seed": Case(

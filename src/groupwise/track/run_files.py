@@ -1,14 +1,13 @@
-"""A run as files: config.yaml, context.json, metrics.jsonl, failures.jsonl, rollouts/ and summary.json."""
+"""A run as files: config.yaml, metrics.jsonl, failures.jsonl, rollouts/ and summary.json."""
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from groupwise.config import TrainConfig
-from groupwise.config.compose import dump_config
-from groupwise.track.atomic_files import write_json, write_text
+from groupwise.track import disk
+from groupwise.track.journal import FAILURES, METRICS
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker
 
@@ -16,48 +15,44 @@ SCHEMA_VERSION = 1
 
 
 class RunFiles(Tracker):
-    """Writes what is reported to the folder of the run."""
+    """Writes what is reported to the folder of the run; screen: hears of what was lost or removed there."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: RunFolder, screen: Tracker) -> None:
+        self._folder, self._screen = folder, screen
 
     def start(self, config: TrainConfig, context: RunContext) -> None:
-        """Write the configuration and, once, the context; drop the lines of steps that a resumed run repeats."""
+        """Cut the files back to the steps that a resumed run has finished, and write what it changed of its options.
+
+        Of two files that say the options, config.yaml is written first: it is the one that a resumed run follows.
+        """
         folder = self._folder
-        for stream in (folder.metrics, folder.failures):
-            if stream.is_file():
-                lines = stream.read_text(encoding="utf-8").splitlines()
-                write_text(stream, "".join(f"{line}\n" for line in lines if _step(line) <= context.finished_steps))
-        for file in folder.rollouts.glob("step_*.jsonl"):
-            if int(file.stem.removeprefix("step_")) > context.finished_steps:
-                file.unlink()
-        # Half of the options would be a different run: the file is whole or absent.
-        write_text(folder.config, dump_config(config))
-        if not folder.context.is_file():
-            write_json(folder.context, context.facts)
+        for remark in folder.journal.cut_back(context.finished_steps, context.files):
+            self._screen.note(remark)
+        # It is of a shorter run, if there is one.
+        disk.remove(folder.summary)
+        folder.write_config(config)
+        folder.write_context(context.facts)
 
     def step(self, metrics: dict[str, Any]) -> None:
-        """Append a line to metrics.jsonl, safe on the disk."""
-        with self._folder.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"schema_version": SCHEMA_VERSION, **finite(metrics)}, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Append a line to metrics.jsonl."""
+        line = {"schema_version": SCHEMA_VERSION, **finite(metrics)}
+        self._folder.journal.append(METRICS, [json.dumps(line, allow_nan=False)])
 
     def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
         """Append to failures.jsonl."""
         if failures:
-            with self._folder.failures.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps({"step": step, **row}, ensure_ascii=False) + "\n" for row in failures)
+            rows = [json.dumps({"step": step, **finite(row)}, ensure_ascii=False) for row in failures]
+            self._folder.journal.append(FAILURES, rows)
 
     def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
         """All completions of a step in one file."""
-        text = "".join(json.dumps(finite(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        (self._folder.rollouts / f"step_{step:06d}.jsonl").write_text(text, encoding="utf-8")
+        lines = [json.dumps(finite(row), ensure_ascii=False, allow_nan=False) for row in rows]
+        self._folder.journal.write_rollouts(step, lines)
 
     def finish(self, summary: dict[str, Any] | None) -> None:
         """Write summary.json."""
         if summary is not None:
-            write_json(self._folder.summary, finite({"schema_version": SCHEMA_VERSION, **summary}))
+            disk.write_json(self._folder.summary, finite({"schema_version": SCHEMA_VERSION, **summary}))
 
 
 def finite(value: Any) -> Any:
@@ -69,11 +64,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
-
-
-def _step(line: str) -> float:
-    try:
-        return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        # The last line of a killed run may be cut off; its step is run again.
-        return math.inf

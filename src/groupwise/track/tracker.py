@@ -4,7 +4,7 @@ To add a tracker, subclass `Tracker` in a file of this folder and add it to the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,15 @@ from groupwise.config import TrainConfig
 
 @dataclass(frozen=True)
 class RunContext:
-    """folder: of the run. finished_steps: 0 for a new run. facts: what a resumed run has to agree on."""
+    """folder: of the run. finished_steps: 0 for a new run. facts: what a resumed run has to agree on.
+
+    files: what was written up to the last finished step, as `track.journal` records it.
+    """
 
     folder: Path
     finished_steps: int
     facts: dict[str, Any]
+    files: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class Tracker:

@@ -3,9 +3,12 @@
 All random draws derive from (seed, purpose, step), so that the counters below are the whole state besides the tensors.
 """
 
+import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,11 +17,13 @@ from torch import Tensor
 
 from groupwise.errors import DataError
 from groupwise.model.load import Policy
-from groupwise.track.atomic_files import folder_aside, remove_tree
+from groupwise.track import disk
+from groupwise.track.journal import Record
 
 FORMAT = 1
 WEIGHTS, OPTIMIZER, REFERENCE = "weights.safetensors", "optimizer.safetensors", "reference.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
+_NAME = re.compile(r"step_\d+")
 
 
 @dataclass
@@ -26,7 +31,8 @@ class TrainState:
     """Counters of a run.
 
     `step` steps are complete; `problem_position` is the next one of the stream. retired: ids of the problems that are
-    not drawn again. entropy_coefficient: of the bonus in the next step.
+    not drawn again. entropy_coefficient: of the bonus in the next step. files: what the run had written by then, as
+    `track.journal` records it.
     """
 
     step: int = 0
@@ -37,58 +43,90 @@ class TrainState:
     cpu_seconds: float = 0.0
     retired: list[str] = field(default_factory=list)
     entropy_coefficient: float = 0.0
+    files: Record = field(default_factory=dict)
 
 
-def save_checkpoint(
-    folder: Path,
-    policy: Policy,
-    moved_reference: Policy | None,
-    optimizer: torch.optim.Optimizer,
-    state: TrainState,
-    keep: int,
-) -> Path:
-    """Write the checkpoint of `state.step` and remove all but the newest `keep`.
+def tensors_of(
+    policy: Policy, moved_reference: Policy | None, optimizer: torch.optim.Optimizer
+) -> dict[str, dict[str, Tensor]]:
+    """The tensors of a checkpoint by the files that they belong into: those of the run themselves, not copies.
 
     `moved_reference` is the reference where it is no longer the policy that the run began with.
     """
+    files = {
+        WEIGHTS: {name: weight.detach() for name, weight in policy.trainable()},
+        OPTIMIZER: {
+            f"{key}/{name}": tensor.detach()
+            for name, weight in policy.trainable()
+            for key, tensor in optimizer.state.get(weight, {}).items()
+        },
+    }
+    if moved_reference is not None:
+        # All weights, shared ones once.
+        files[REFERENCE] = {name: weight.detach() for name, weight in moved_reference.model.named_parameters()}
+    return files
+
+
+def save_checkpoint(folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: TrainState, keep: int) -> Path:
+    """Write the checkpoint of `state.step`, and remove what is older than the newest `keep` sound ones.
+
+    tensors: as `tensors_of` gives them. Raises WriteError, and then what was there before is untouched.
+    """
     path = folder / f"step_{state.step:06d}"
-    if path.exists() and _fault(path) is not None:
-        remove_tree(path)
-    if not path.exists():
-        with folder_aside(path) as aside:
-            save_file({name: weight.detach().contiguous() for name, weight in policy.trainable()}, aside / WEIGHTS)
-            save_file(_optimizer_tensors(policy, optimizer), aside / OPTIMIZER)
-            if moved_reference is not None:
-                save_file(_named_weights(moved_reference), aside / REFERENCE)
-            (aside / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n")
+    if fault_of(path) is not None:
+        with disk.folder_aside(path) as aside:
+            for name, named in tensors.items():
+                contiguous = {key: tensor.contiguous() for key, tensor in named.items()}
+                disk.fill(aside / name, functools.partial(save_file, contiguous, aside / name))
+            disk.write(aside / STATE, (json.dumps(asdict(state), indent=2) + "\n").encode())
             digests = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
-            (aside / MANIFEST).write_text(json.dumps({"format": FORMAT, "sha256": digests}, indent=2) + "\n")
-    for old in list_checkpoints(folder)[:-keep]:
-        remove_tree(old)
+            stated = {"format": FORMAT, "step": state.step, "sha256": digests}
+            disk.write(aside / MANIFEST, (json.dumps(stated, indent=2) + "\n").encode())
+    prune(folder, keep)
     return path
 
 
+def prune(folder: Path, keep: int) -> None:
+    """Remove what is older than the newest `keep` sound checkpoints. A damaged one that is newer is left as it is."""
+    sound = [path for path in list_checkpoints(folder) if fault_of(path) is None]
+    for path in list_checkpoints(folder):
+        if sound and _step(path) < _step(sound[-keep:][0]):
+            disk.discard(path)
+
+
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Complete checkpoints, oldest first."""
-    return sorted(path for path in folder.glob("step_*") if (path / MANIFEST).is_file())
+    """All checkpoints, oldest first, damaged ones too."""
+    found = [path for path in folder.glob("step_*") if path.is_dir() and _NAME.fullmatch(path.name)]
+    return sorted(found, key=_step)
 
 
-def newest_sound_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step_"))
+
+
+def newest_sound_checkpoint(folder: Path, expected: str = "") -> tuple[Path | None, list[str]]:
     """The newest checkpoint whose files are what was written, and why newer ones were passed over.
 
-    None if none was written yet: such a run resumes from its beginning.
+    None if none was written yet: such a run resumes from its beginning. expected: why there has to be one, if so.
 
     Raises:
-        DataError: if there are checkpoints, but every one is damaged.
+        DataError: if there are checkpoints, but every one is damaged, or if they are gone.
     """
     rejected: list[str] = []
     for path in reversed(list_checkpoints(folder)):
-        fault = _fault(path)
+        fault = fault_of(path)
         if fault is None:
             return path, rejected
         rejected.append(f"{path.name}: {fault}")
     if rejected:
-        raise DataError(f"every checkpoint in '{folder}' is damaged ({'; '.join(rejected)})")
+        raise DataError(
+            f"every checkpoint in '{folder}' is damaged ({'; '.join(rejected)}); nothing was changed. Put one back, or "
+            "begin a new run"
+        )
+    if expected:
+        raise DataError(
+            f"'{folder}' has no checkpoint, although {expected}; nothing was changed. Put one back, or begin a new run"
+        )
     return None, []
 
 
@@ -114,36 +152,58 @@ def load_checkpoint(
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
         if stored:
             optimizer.state[weight] = stored
-    stated = json.loads((path / STATE).read_text())
-    return TrainState(**{field.name: stated[field.name] for field in fields(TrainState)})
+    return read_state(path)
 
 
-def _named_weights(policy: Policy) -> dict[str, Tensor]:
-    """All weights, shared ones once."""
-    return {name: weight.detach().contiguous() for name, weight in policy.model.named_parameters()}
+def fault_of(path: Path) -> str | None:
+    """What is wrong with a checkpoint; None for a sound one. What was found sound is read again once it changes."""
+    try:
+        files = {file.name: file.stat() for file in path.iterdir()}
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    marks = tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in sorted(files.items()))
+    if _sound.get(path) == marks:
+        return None
+    fault = _fault(path)
+    if fault is None:
+        _sound[path] = marks
+    return fault
 
 
-def _optimizer_tensors(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{key}/{name}": tensor.detach().contiguous()
-        for name, weight in policy.trainable()
-        for key, tensor in optimizer.state.get(weight, {}).items()
-    }
+# By path: what told the files of a checkpoint that was found sound.
+_sound: dict[Path, tuple[tuple[str, int, int, int], ...]] = {}
 
 
 def _fault(path: Path) -> str | None:
+    if not (path / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             return f"format {manifest['format']}, this version reads {FORMAT}"
-        for name, digest in manifest["sha256"].items():
+        stated = dict(manifest["sha256"])
+        for name in (WEIGHTS, OPTIMIZER, STATE):
+            if name not in stated:
+                return f"{MANIFEST} does not name {name}"
+        for name, digest in stated.items():
+            if name != Path(name).name:
+                return f"{MANIFEST} names {name!r}, which is no file of the checkpoint"
             if not (path / name).is_file():
                 return f"{name} is missing"
             if _sha256(path / name) != digest:
                 return f"{name} is damaged"
+        step = read_state(path).step
+        if path.name != f"step_{step:06d}":
+            return f"it is that of step {step}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"its manifest cannot be read ({type(error).__name__})"
+        return f"its {MANIFEST} or {STATE} cannot be read ({type(error).__name__})"
     return None
+
+
+def read_state(path: Path) -> TrainState:
+    """The counters of a checkpoint. One of an older version lacks some."""
+    stated = json.loads((path / STATE).read_text(encoding="utf-8"))
+    return TrainState(**{name: stated[name] for name in TrainState.__dataclass_fields__ if name in stated})
 
 
 def _sha256(path: Path) -> str:

@@ -23,7 +23,7 @@ from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
-from groupwise.training.checkpoint import TrainState, save_checkpoint
+from groupwise.training.checkpoint import TrainState, save_checkpoint, tensors_of
 from groupwise.training.collect import Collected, Sampler, collect, retired_problems
 from groupwise.training.interrupt import Interrupted, Interrupts
 from groupwise.training.learning_rate import lr_factor
@@ -267,11 +267,7 @@ def checkpoint(run: Run) -> None:
         raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
     if run.ranks.rank == 0:
         moved = run.reference if run.config.kl.refresh_reference_every_steps else None
-        save_checkpoint(
-            run.folder.checkpoints,
-            run.policy,
-            moved,
-            run.optimizer,
-            run.state,
-            run.config.run.keep_checkpoints,
-        )
+        run.folder.journal.sync()
+        run.state.files = run.folder.journal.record()
+        tensors = tensors_of(run.policy, moved, run.optimizer)
+        save_checkpoint(run.folder.checkpoints, tensors, run.state, run.config.run.keep_checkpoints)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from groupwise.config import TrainConfig
+from groupwise.data.files import ProblemFile, fingerprint
 from groupwise.data.sources import eval_problems, open_sources, read_files
 from groupwise.errors import DataError
 from groupwise.evaluation.check_files import usable_rows
@@ -18,7 +19,6 @@ from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts, check_scoring
 from groupwise.model.threads import choose_threads
-from groupwise.objective.own.bind import own_sources
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
 from groupwise.track.console import plan_lines
@@ -26,6 +26,7 @@ from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Sampler
+from groupwise.training.identity import of_files, of_tokenizer
 from groupwise.training.loop import Prepared, Run
 
 Objects = Mapping[str, Callable[..., Any]]
@@ -67,6 +68,11 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
     )
 
 
+def named_files(config: TrainConfig) -> dict[str, ProblemFile]:
+    """All problem files. Raises DataError if one cannot be read as a whole."""
+    return read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
+
+
 def prepare(
     config: TrainConfig,
     tracker: Tracker,
@@ -84,7 +90,7 @@ def prepare(
         UsageError: if there is not enough memory.
     """
     with ExitStack() as stack:
-        files = read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
+        files = named_files(config)
         policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
         choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
         tracker.note(f"threads {choice}")
@@ -114,7 +120,9 @@ def prepare(
             "micro_batch_tokens": micro.tokens,
             "torch": torch.__version__,
             "initial_weights": fingerprint_weights(policy),
-            "own_code": own_sources(config),
+            "eval_problems": fingerprint(held_out),
+            **of_tokenizer(policy.tokenizer),
+            **of_files(config, files),
         }
         stack.pop_all()
         return Prepared(

@@ -16,7 +16,7 @@ from groupwise.model.load import Policy, load_policy, save_model
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
 from groupwise.model.threads import choose_threads
-from groupwise.track.atomic_files import folder_aside
+from groupwise.track.disk import fill, folder_aside
 from groupwise.training.learning_rate import lr_factor
 from groupwise.training.sft_data import micro_batches, read_demonstrations, step_batches
 
@@ -119,7 +119,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
         )
     seconds = time.perf_counter() - begin
     with folder_aside(output) as aside:
-        save_model(policy, aside)
+        fill(aside, lambda: save_model(policy, aside))
     return SftResult(output, len(groups), config.steps, loss, seconds)
 
 

@@ -18,6 +18,7 @@ def techniques(config: TrainConfig) -> Iterator[Finding]:
 
 # In the order of the sections.
 CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
+    schedule.run,
     data.problems,
     data.sampling,
     data.batch,

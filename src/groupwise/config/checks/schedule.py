@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 from groupwise.config import SftConfig, TrainConfig
-from groupwise.findings import Finding, unused_option, warning
+from groupwise.findings import Finding, error, unused_option, warning
+
+
+def run(config: TrainConfig) -> Iterator[Finding]:
+    """What a run that is to be resumed by itself needs."""
+    if config.run.resume == "auto" and not config.run.output:
+        text = "run.resume=auto has no effect without run.output: a run without a name has a new one each time; set it"
+        yield error(("run.resume", "run.output"), text)
 
 
 def optimizer(config: TrainConfig) -> Iterator[Finding]:
