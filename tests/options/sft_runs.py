@@ -99,7 +99,7 @@ def run_sft_with(overrides: list[str]) -> SftTrace:
         patch.setattr(sft, "accumulate_gradient", accumulated)
         patch.setattr(sft, "score", scored)
         patch.setattr(nn.utils, "clip_grad_norm_", clipped)
-        result = run_sft(config, progress.append)
+        result = run_sft(config, progress.append, print)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     return SftTrace(

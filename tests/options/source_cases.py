@@ -149,6 +149,13 @@ MODEL = {
         lambda t: [n for n in t.before if t.config.model.trainable == "all" or "embed_tokens" not in n],
         same=what_was_sampled,
     ),
+    # The plain pass reads the prompt again for each completion of a group.
+    "model.backend": Case(
+        ("auto", "plain"),
+        lambda t: t.policy.backend,
+        lambda t: "packed" if t.decoded else "plain",
+        same=what_was_sampled,
+    ),
     "prompt.template": Case(("chat", "plain"), Trace.prompt, expected_prompt, same=asked),
     "prompt.system": Case(("", "Be brief."), Trace.prompt, expected_prompt, same=asked),
     "prompt.examples": Case(

@@ -101,7 +101,7 @@ def test_the_reported_loss_uses_one_constant_for_the_whole_run(tmp_path: Path, p
     lengths = [len(group.completion_ids[0]) for group in read_demonstrations(data, policy)]
     seen: list[SftProgress] = []
     config = SftConfig(data=str(data), output=str(tmp_path / "out"), steps=6, sequences_per_step=1, threads=1)
-    run_sft(config, seen.append)
+    run_sft(config, seen.append, print)
     mean = sum(lengths) / len(lengths)
     assert [progress.step for progress in seen] == [1, 2, 3, 4, 5, 6]
     # Two epochs of three sequences each; short and long batches are divided by the same number.
@@ -124,7 +124,7 @@ def test_training_learns_saves_and_repeats_itself(tmp_path: Path) -> None:
             warmup_steps=5,
             threads=1,
         )
-        result = run_sft(config, seen.append)
+        result = run_sft(config, seen.append, print)
         losses.append([progress.loss for progress in seen])
         assert (result.output, result.demonstrations, result.steps) == (tmp_path / name, 4, 40)
         assert result.final_loss == losses[-1][-1]
@@ -142,7 +142,7 @@ def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     data = write(tmp_path / "data.jsonl", [*ROWS])
     with pytest.raises(UsageError, match=r"out' exists"):
-        run_sft(SftConfig(data=str(data), output=str(tmp_path / "out"), steps=1), print)
+        run_sft(SftConfig(data=str(data), output=str(tmp_path / "out"), steps=1), print, print)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def build(output: Path, threads: int) -> None:
             muon_lr=0.02,
             threads=threads,
         )
-        result = run_sft(config, progress_printer(Console()))
+        result = run_sft(config, progress_printer(Console()), print)
     print(f"{result.output}: {result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.3f}")
 
 

@@ -66,7 +66,8 @@ def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:
     from groupwise.config.compose import compose_sft_config
     from groupwise.training.sft import progress_printer, run_sft
 
-    result = run_sft(compose_sft_config(arguments or []), progress_printer(Console(stderr=as_json)))
+    console = Console(stderr=as_json)
+    result = run_sft(compose_sft_config(arguments or []), progress_printer(console), console.print)
     if as_json:
         print_json({**asdict(result), "output": str(result.output)})
     else:

@@ -33,6 +33,11 @@ class ModelOptions(Options):
     trainable: Literal["all", "all_but_embeddings"] = "all"
     """Which weights are trained. `all_but_embeddings` also leaves an output head alone that shares them."""
 
+    backend: Literal["auto", "plain"] = "auto"
+    """How the model is run. `plain` is its own pass over padded batches: right for every causal model, and slower.
+    `auto` packs tokens, with each prompt once for all its completions, where that computes the same for sequences as
+    long as the run's; where it does not, it takes `plain` and says why."""
+
     @property
     def bytes_per_value(self) -> int:
         """Of a number in the compute dtype."""

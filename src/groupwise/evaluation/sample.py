@@ -13,9 +13,10 @@ from groupwise.errors import UsageError
 from groupwise.evaluation.check_files import usable_rows
 from groupwise.evaluation.measure import measure_all
 from groupwise.grading.grader import Grader
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
-from groupwise.model.startup_check import check_prompts, check_scoring
+from groupwise.model.startup_check import check_prompts
 from groupwise.model.threads import ThreadChoice, choose_threads
 from groupwise.problem import Message, Problem
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
@@ -31,7 +32,9 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
     policy, threads, renderer = _load(config)
     usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
     problems = eval_problems(config.problems, usable)
-    check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+    policy, slower = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
+    remarks += [slower] if slower else []
     with (
         closing(make_engine(config, policy)) as engine,
         Grader(config, policy.tokenizer, policy.think_ids, objects) as grader,
@@ -52,7 +55,6 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
 def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
     policy = load_policy(config.model.path, config.model.compute_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
-    check_scoring(policy)
     return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)
 
 
@@ -74,7 +76,8 @@ def sample(
         raise UsageError("the question is empty")
     policy, _, renderer = _load(config)
     problem = Problem("the question", (Message("user", question),), answer="")
-    check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
+    longest = check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
+    policy, _ = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
     prompt = renderer.render(problem.messages)
     seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
     options = config.sampling

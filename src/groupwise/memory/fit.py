@@ -84,9 +84,9 @@ def fit_micro_batches(
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
     needs = needs_of(config, size_of(policy.model), longest_prompt)
-    if layer_list(policy) is None:
-        return MicroBatches(asked, asked, 0, 0, None, needs)
     memory = PassMemory(policy, config)
+    if layer_list(policy) is None or not memory.can_run(alone):
+        return MicroBatches(asked, asked, 0, 0, None, needs)
     free = free_bytes(policy.device, ranks)
     usable = None if free is None else int(USABLE_SHARE * free)
 

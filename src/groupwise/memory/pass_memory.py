@@ -85,6 +85,18 @@ class PassMemory:
         self._of_layers: dict[Shape, tuple[int, int, int]] = {}
         self._of_head: dict[tuple[int, int], int] = {}
 
+    def can_run(self, shape: Shape) -> bool:
+        """Whether a part of the model is a model: what some of them compute depends on how many layers there are."""
+        try:
+            self._layers_of(shape)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, IndexError, KeyError, AttributeError):
+            if self._policy.backend == "packed":
+                raise
+            return False
+        return True
+
     def bytes(self, shape: Shape) -> int:
         """The most that is alive at any time of a pass of this shape."""
         layer, kept, peak = self._layers_of(shape)

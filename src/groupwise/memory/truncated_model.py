@@ -46,20 +46,29 @@ def head_alone(policy: Policy, width: int) -> Policy:
     head, weight = part.model.get_output_embeddings(), part.model.get_output_embeddings().weight
     head.in_features = width
     head.weight = nn.Parameter(weight.detach()[:, :width].clone(), weight.requires_grad)
-    setattr(part.model, part.model.base_model_prefix, _Embedded(width, policy.device))
+    (name,) = (name for name, child in part.model.named_children() if child is part.backbone)
+    setattr(part.model, name, _Embedded(part.backbone, part.model.get_input_embeddings(), width))
     return part
 
 
 class _Embedded(nn.Module):
     """A backbone that gives the embeddings of its tokens as they are."""
 
-    def __init__(self, width: int, device: torch.device) -> None:
+    def __init__(self, backbone: nn.Module, embedding: nn.Module, width: int) -> None:
         super().__init__()
+        device = next(embedding.parameters()).device
         # Not drawn at random: nobody's random numbers are to be used up.
         self.embed_tokens = nn.Embedding(1, width, device=device, _weight=torch.zeros(1, width, device=device))
+        for name, value in vars(backbone).items():
+            # Factors that a model applies behind its head.
+            if isinstance(value, float):
+                setattr(self, name, value)
 
     def forward(self, input_ids: Tensor, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(last_hidden_state=self.embed_tokens(input_ids))
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embed_tokens
 
 
 def _on_the_same_weights(policy: Policy) -> Policy:

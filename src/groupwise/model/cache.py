@@ -137,12 +137,14 @@ class KVCache:
         rows, heads, width = query_AHD.shape
         key_heads, columns = key_AKD.shape[1], self._hidden_AC.shape[1]
         if layer not in self._rings:
-            shape = (rows, key_heads, columns, width)
-            self._rings[layer] = (key_AKD.new_zeros(shape), value_AKD.new_zeros(shape))
+            self._rings[layer] = (
+                key_AKD.new_zeros(rows, key_heads, columns, width),
+                value_AKD.new_zeros(rows, key_heads, columns, value_AKD.shape[2]),
+            )
         keys_AKCD, values_AKCD = self._rings[layer]
         keys_AKCD[:, :, self._column] = key_AKD
         values_AKCD[:, :, self._column] = value_AKD
-        keys_BCD, values_BCD = keys_AKCD.view(-1, columns, width), values_AKCD.view(-1, columns, width)
+        keys_BCD, values_BCD = (ring_AKCD.flatten(0, 1) for ring_AKCD in (keys_AKCD, values_AKCD))
         keys_QLD, values_QLD = (stored.flatten(0, 1) for stored in self._prompts[layer])
         grid, repeats, prompt = self._grid, heads // key_heads, keys_QLD.shape[1]
         query_BRD = query_AHD.reshape(-1, repeats, width)
@@ -152,7 +154,7 @@ class KVCache:
         shares_BRS = scores_BRS.softmax(dim=-1, dtype=torch.float32).to(query_AHD.dtype)
         prompt_BRL, own_BRC = (part.contiguous() for part in shares_BRS.split([prompt, columns], dim=-1))
         of_prompt_BRD = grid.gather(grid.spread(prompt_BRL) @ values_QLD, repeats)
-        return baddbmm(of_prompt_BRD, own_BRC, values_BCD).view(rows, heads, width)
+        return baddbmm(of_prompt_BRD, own_BRC, values_BCD).view(rows, heads, -1)
 
     def _continue(self, prompt_A: Tensor) -> None:
         keys = next(iter(self._prompts.values()))[0]
@@ -190,8 +192,8 @@ class PrefillAttention:
         attended = scaled_dot_product_attention(
             self.prompts.pad(query_1HTD), key, value, is_causal=True, scale=scale, enable_gqa=True
         )
-        _, heads, tokens, width = query_1HTD.shape
-        return self.prompts.unpad(attended).view(1, tokens, heads, width)
+        _, heads, tokens, _ = query_1HTD.shape
+        return self.prompts.unpad(attended).view(1, tokens, heads, -1)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from torch.nn.functional import linear, rms_norm
 from transformers import PreTrainedModel
 
 from groupwise.model.backends.attention import Block
+from groupwise.model.backends.head import backbone_of, head_of
 from groupwise.model.backends.supported import is_bare, is_plain, is_supported
 from groupwise.model.cache import DecodeAttention, KVCache, PrefillAttention
 
@@ -31,8 +32,8 @@ class Decoder:
     """Passes of one model, whose weights must stay as they are while it is in use."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self._head: Any = model.get_output_embeddings()
-        self._backbone: Any = getattr(model, model.base_model_prefix)
+        self._head = head_of(model)
+        self._backbone: Any = backbone_of(model)
         self._layers = _joined_linears(self._backbone.layers) if is_supported(self._backbone) else None
 
     def prefill(self, prompts: Sequence[NDArray[np.int64]], kept_P: Tensor, cache: KVCache) -> Tensor:

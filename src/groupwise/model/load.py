@@ -23,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError, first_line
 from groupwise.model.backends.attention import IMPLEMENTATION
+from groupwise.model.backends.head import backbone_of
 from groupwise.model.size import model_folder
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
@@ -41,6 +42,7 @@ class Policy:
 
     stop_ids: the tokens that end a completion. think_ids: the ids of `<think>` and `</think>` where each is one token.
     max_context_tokens: prompt and completion together may not be longer.
+    backend: how it is run, see `choose_backend`.
     """
 
     model: PreTrainedModel
@@ -50,6 +52,7 @@ class Policy:
     stop_ids: tuple[int, ...]
     think_ids: tuple[int, int] | None
     max_context_tokens: int
+    backend: Literal["packed", "plain"] = "packed"
 
     @property
     def device(self) -> torch.device:
@@ -60,7 +63,7 @@ class Policy:
     @property
     def backbone(self) -> nn.Module:
         """The model without its output head."""
-        module: nn.Module = getattr(self.model, self.model.base_model_prefix)
+        module: nn.Module = backbone_of(self.model)
         return module
 
     @property
@@ -276,9 +279,4 @@ def _think_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int] | None:
 
 
 def _max_context(config: Any) -> int:
-    limits = [int(getattr(config, "max_position_embeddings", 0) or 2**31)]
-    window = getattr(config, "sliding_window", None)
-    layers = getattr(config, "layer_types", None)
-    if window and (layers is None or "sliding_attention" in layers):
-        limits.append(int(window))
-    return min(limits)
+    return int(getattr(config, "max_position_embeddings", 0) or 2**31)

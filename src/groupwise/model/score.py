@@ -3,6 +3,7 @@
 from groupwise.config import TrainConfig
 from groupwise.model.backends.packed import Packed
 from groupwise.model.backends.packed_cpu.layers import PackedCpu
+from groupwise.model.backends.plain import Plain
 from groupwise.model.backends.protocol import Backend, SamplingMask, Scores, Scoring
 from groupwise.model.backends.supported import is_supported
 from groupwise.model.load import Policy
@@ -25,7 +26,9 @@ def scoring_of(config: TrainConfig, entropy_gradient: bool = False, square_sums:
 
 
 def backend_of(policy: Policy) -> Backend:
-    """How the policy is run as it is now; a hook or a replaced layer makes for another back-end."""
+    """How the policy is run as it is now; a hook or a replaced layer makes for another packed one."""
+    if policy.backend == "plain":
+        return Plain(policy)
     return PackedCpu(policy) if is_supported(policy.backbone) else Packed(policy)
 
 

@@ -122,13 +122,15 @@ def _from_transformers(path: str, source: Path) -> ModelSize | str:
 
 def _size(config: Any, parameters: int, embedding_parameters: int, vocabulary: int) -> ModelSize:
     heads, hidden = config.num_attention_heads, config.hidden_size
+    # Where the layers differ, the widest counts for all.
+    own = list(getattr(config, "per_layer_config", None) or [config])
     return ModelSize(
         parameters=parameters,
         embedding_parameters=embedding_parameters,
         layers=config.num_hidden_layers,
-        kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_dim=getattr(config, "head_dim", None) or hidden // heads,
+        kv_heads=max(getattr(layer, "num_key_value_heads", None) or heads for layer in own),
+        head_dim=max(getattr(layer, "head_dim", None) or hidden // heads for layer in own),
         hidden=hidden,
-        intermediate=getattr(config, "intermediate_size", None) or 4 * hidden,
+        intermediate=max(getattr(layer, "intermediate_size", None) or 4 * hidden for layer in own),
         vocabulary=vocabulary,
     )

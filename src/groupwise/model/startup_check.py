@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from groupwise.errors import DataError, listed
-from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.load import Policy
 from groupwise.model.packing import Ids, SequenceGroup, pack
 from groupwise.model.prompt import PromptRenderer
@@ -52,12 +51,13 @@ def check_scoring(policy: Policy) -> float:
 
 def _unpacked(policy: Policy, prompt_ids: Ids, completion_ids: Ids) -> torch.Tensor:
     model = policy.model
+    chosen = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
         ids_1T = torch.from_numpy(np.concatenate([prompt_ids, completion_ids])).to(policy.device).unsqueeze(0)
         logits_TV = model(input_ids=ids_1T, use_cache=False).logits[0].float()
     finally:
-        model.set_attn_implementation(IMPLEMENTATION)
+        model.set_attn_implementation(chosen)
     logps_TV = torch.log_softmax(logits_TV, dim=-1)[len(prompt_ids) - 1 : -1]
     return logps_TV.gather(1, torch.from_numpy(completion_ids).to(policy.device).unsqueeze(1)).squeeze(1).cpu()
 

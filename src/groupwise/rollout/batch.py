@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.completion import Completion, KeptSets
@@ -144,6 +145,10 @@ class Record:
         ended_A = rows.running_A & (self._length_B[rows.sequence_A] <= rows.position_A)
         rows.running_A = rows.running_A & ~ended_A
         return rows.sequence_A[ended_A]
+
+    def tokens(self, sequence: int, count: int) -> NDArray[np.int64]:
+        """The first tokens of a sequence."""
+        return self._tokens_BT[sequence, :count].cpu().numpy()
 
     def completions(self, sequences: Sequence[int], version: int) -> list[Completion]:
         """Sequences that have ended. Kept sets are divided once all sequences have."""

@@ -11,6 +11,7 @@ from groupwise.model.decoder import Decoder
 from groupwise.model.load import Policy
 from groupwise.rollout.batch import Queue, Record, Rows
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
+from groupwise.rollout.plain_sampling import sample_plain
 from groupwise.rollout.sampling import draw, uniforms
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
@@ -73,6 +74,22 @@ class InProcessEngine(RolloutEngine):
         device = self._policy.device
         queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
         record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
+        if self._policy.backend == "plain":
+            batches = sample_plain(self._model, queue, record, sampling, self._batch_sequences)
+        else:
+            batches = self._sample_packed(queue, record, sampling)
+        for ended in batches:
+            for request in queue.finish(ended):
+                if not sampling.record_kept:
+                    yield request, record.completions(queue.sequences_of(request), self.version)
+        if sampling.record_kept:
+            for request, asked in enumerate(requests):
+                if asked.seeds:
+                    yield request, record.completions(queue.sequences_of(request), self.version)
+
+    def _sample_packed(self, queue: Queue, record: Record, sampling: SamplingParams) -> Iterator[Tensor]:
+        """Sample all sequences of the queue into the record; those that have ended, as they do."""
+        device = self._policy.device
         count = min(self._batch_sequences, len(queue.seeds))
         rows = Rows(count, queue.longest, device)
         cache = KVCache(count, queue.longest, device)
@@ -99,9 +116,7 @@ class InProcessEngine(RolloutEngine):
             token_A, logp_A, kept_AV = draw(logits_AV, rows.uniform(), sampling)
             ended = record.add(rows, token_A, logp_A, kept_AV)
             running -= len(ended)
-            for request in queue.finish(ended):
-                if not sampling.record_kept:
-                    yield request, record.completions(queue.sequences_of(request), self.version)
+            yield ended
             if running == 0:
                 continue
             if not queue.waiting and running < COMPACT_BELOW * len(rows.sequence_A):
@@ -112,11 +127,6 @@ class InProcessEngine(RolloutEngine):
             cache.advance()
             positions_A = queue.prompt_length_B[rows.sequence_A] + rows.position_A - 1
             logits_AV = decoder.step(token_A, positions_A, cache)
-
-        if sampling.record_kept:
-            for request, asked in enumerate(requests):
-                if asked.seeds:
-                    yield request, record.completions(queue.sequences_of(request), self.version)
 
     def _prefill(
         self, queue: Queue, cache: KVCache, begun: Tensor, continued: Tensor, decoder: Decoder

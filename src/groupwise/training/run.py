@@ -14,6 +14,7 @@ from groupwise.config.checks import contradictions
 from groupwise.config.compose import Source, compose_train_config
 from groupwise.errors import RunInterrupted, UsageError
 from groupwise.evaluation.measure import Measurement, UnmeasuredError, measure_all
+from groupwise.model.choose_backend import run_like
 from groupwise.model.load import load_policy, save_model
 from groupwise.model.reference import fingerprint_weights
 from groupwise.rollout.engine import make_engine
@@ -166,7 +167,7 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def _measure_initial(run: Run) -> dict[str, Measurement]:
     """The same measurement of the weights that the run began with, loaded again from where they came."""
-    policy = load_policy(run.config.model.path, run.config.model.compute_dtype)
+    policy = run_like(load_policy(run.config.model.path, run.config.model.compute_dtype), run.policy)
     if fingerprint_weights(policy) != run.context["initial_weights"]:
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}

@@ -14,10 +14,11 @@ from groupwise.errors import DataError
 from groupwise.evaluation.check_files import usable_rows
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
-from groupwise.model.startup_check import check_prompts, check_scoring
+from groupwise.model.startup_check import check_prompts
 from groupwise.model.threads import choose_threads
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
@@ -94,7 +95,6 @@ def prepare(
         policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
         choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
         tracker.note(f"threads {choice}")
-        check_scoring(policy)
         renderer = PromptRenderer(policy.tokenizer, config.prompt)
         usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
         source = open_sources(config.problems, usable, config.run.seed)
@@ -102,6 +102,9 @@ def prepare(
         remarks += check_domains(source.domains, config.domains)
         problems = [*source.some, *held_out]
         longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+        policy, slower = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
+        if slower:
+            tracker.note(f"backend   {slower}")
         grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids, objects))
         remarks += grader.check(problems, policy.tokenizer.encode)
         for remark in remarks:

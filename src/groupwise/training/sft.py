@@ -12,6 +12,7 @@ from torch import nn
 
 from groupwise.config import SftConfig
 from groupwise.errors import UsageError
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy, save_model
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
@@ -68,8 +69,10 @@ def progress_printer(console: Console) -> Callable[[SftProgress], None]:
     return report
 
 
-def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResult:
-    """Train the model on the demonstrations and write it to `config.output`; `report` hears of every step.
+def run_sft(config: SftConfig, report: Callable[[SftProgress], None], note: Callable[[str], None]) -> SftResult:
+    """Train the model on the demonstrations and write it to `config.output`.
+
+    `report` hears of every step, `note` of a model that has to be run more slowly than others.
 
     The model is written next to its place and renamed, so that the folder is either complete or absent.
 
@@ -83,6 +86,10 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None]) -> SftResu
     policy = load_policy(config.model)
     choose_threads(config.threads, policy.model.config.hidden_size)
     groups = read_demonstrations(Path(config.data), policy)
+    longest = max(len(group.prompt_ids) + len(ids) for group in groups for ids in group.completion_ids)
+    policy, slower = choose_backend(policy, "auto", longest)
+    if slower:
+        note(slower)
     lengths = [_completion_tokens([group]) for group in groups]
     # One constant for the whole run. A mean over each batch's own tokens would weigh a token of a short batch more
     # than one of a long batch, and so shift the model towards short completions.

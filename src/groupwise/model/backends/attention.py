@@ -179,7 +179,7 @@ class SharedPromptAttention:
     """
 
     def __init__(self, runs: PackedRuns, device: torch.device) -> None:
-        self._runs, self._device = runs, device
+        self.runs, self._device = runs, device
 
     def attend(self, layer: int, query_1HTD: Tensor, key_1KTD: Tensor, value_1KTD: Tensor, scale: float) -> Tensor:  # noqa: ARG002
         """Attention of prompts to themselves and of completions to their prompt and themselves."""
@@ -197,7 +197,7 @@ class SharedPromptAttention:
 
     @cached_property
     def _tiles(self) -> list[Tile]:
-        runs = self._runs
+        runs = self.runs
         completions: list[list[tuple[int, int]]] = [[] for _ in runs.prompts]
         for start, length, owner in zip(runs.starts, runs.lengths, runs.owners, strict=True):
             completions[owner].append((start, start + length))
@@ -209,7 +209,7 @@ class SharedPromptAttention:
 
     @cached_property
     def _padded(self) -> "_PaddedAttention":
-        return _PaddedAttention(self._runs, self._device)
+        return _PaddedAttention(self.runs, self._device)
 
 
 class _PaddedAttention:
@@ -244,7 +244,7 @@ class _PaddedAttention:
             )
             rows.append(block.unpad(attended))
         flat_TX: Tensor = _Unpad.apply(torch.cat(rows), self._order_T)
-        return flat_TX.view(1, query_1HTD.shape[2], query_1HTD.shape[1], query_1HTD.shape[3])
+        return flat_TX.view(1, query_1HTD.shape[2], query_1HTD.shape[1], value_1KTD.shape[3])
 
 
 def similar(lengths: Sequence[int]) -> list[list[int]]:
