@@ -18,9 +18,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import groupwise
 from groupwise.training.collect import Sampler
 from tests.api.program import OPTIONS, PROBLEMS, Counted, shortness
-from tests.support.commands import bundled_copy, tree
+from tests.support.commands import bundled_copy
 from tests.support.commands import groupwise as command
-from tests.support.runs import assert_same_run, metrics
+from tests.support.runs import assert_same_run, metrics, model_files
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_the_command_line_trains_the_same(
     outcome = command(capsys, "train", str(reference.folder / "config.yaml"), f"run.output={tmp_path / 'again'}")
     assert outcome.code == 0, outcome.err
     assert metrics(tmp_path / "again") == metrics(reference.folder)
-    assert tree(tmp_path / "again" / "model") == tree(reference.folder / "model")
+    assert model_files(tmp_path / "again") == model_files(reference.folder)
 
 
 def test_problems_are_in_the_folder(reference: groupwise.Run) -> None:

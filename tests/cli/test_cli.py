@@ -17,7 +17,8 @@ from groupwise import __version__
 from groupwise.config.compose import compose_train_config, list_recipes
 from groupwise.errors import DataError
 from groupwise.model import load
-from groupwise.model.load import load_policy, save_model
+from groupwise.model.load import load_policy
+from groupwise.model.save import save_model
 from groupwise.track.run_folder import RunFolder
 from tests.support.commands import SMALL, Outcome, bundled_copy, environment, groupwise, start, tree
 from tests.support.tiny import build

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from groupwise.config.data import PromptOptions
 from groupwise.data.arithmetic import arithmetic_problem
-from groupwise.model.load import load_policy, save_model
+from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
+from groupwise.model.save import save_model
 from groupwise.problem import Message
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
@@ -61,8 +62,10 @@ def write_files(folder: Path) -> dict[str, str]:
     policy = load_policy("bundled")
     policy.model.get_input_embeddings().weight.data.mul_(1.02)
     save_model(policy, model)
+    save_model(policy, folder / "half", "float16")
     return {name: str(path) for name, path in paths.items()} | {
         "model": str(model),
+        "half": str(folder / "half"),
         "functions": str(folder / "functions.py"),
         "own": str(folder / "own.py"),
         "folder": str(folder),

@@ -50,14 +50,15 @@ class SftTrace:
 
 
 def write_sft_files(folder: Path) -> dict[str, str]:
-    """Two files of demonstrations and a model."""
+    """Two files of demonstrations and two models."""
     paths = {"demonstrations": folder / "demonstrations.jsonl", "others": folder / "others.jsonl"}
     for seed, path in enumerate(paths.values()):
         rows = [
             {"prompt": q, "completion": f"\\boxed{{{a}}}."} for q, a in zip(questions(seed), answers(seed), strict=True)
         ]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {name: str(path) for name, path in paths.items()} | {"model": write_files(folder)["model"]}
+    made = write_files(folder)
+    return {name: str(path) for name, path in paths.items()} | {name: made[name] for name in ("model", "half")}
 
 
 def run_sft_with(overrides: list[str]) -> SftTrace:

@@ -13,6 +13,7 @@ from groupwise.data.arithmetic import arithmetic_problem
 from groupwise.errors import UsageError
 from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
+from groupwise.model.size import stored_dtype
 from groupwise.track.run_folder import RunFolder
 from groupwise.training.run import resumes
 from tests.options.case import ByHand, Case
@@ -155,6 +156,13 @@ MODEL = {
         lambda t: t.policy.backend,
         lambda t: "packed" if t.decoded else "plain",
         same=what_was_sampled,
+    ),
+    "model.save_dtype": Case(
+        ("stored", "float32", "bfloat16"),
+        lambda t: stored_dtype(str(t.folder.model)),
+        lambda t: {"stored": "float16"}.get(t.config.model.save_dtype, t.config.model.save_dtype),
+        base=("model.path={half}",),
+        same=outcome,
     ),
     "prompt.template": Case(("chat", "plain"), Trace.prompt, expected_prompt, same=asked),
     "prompt.system": Case(("", "Be brief."), Trace.prompt, expected_prompt, same=asked),

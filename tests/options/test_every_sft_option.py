@@ -14,6 +14,7 @@ from groupwise.config import SftConfig, TrainConfig
 from groupwise.config.describe import describe_options
 from groupwise.model.load import load_policy
 from groupwise.model.packing import packed_tokens
+from groupwise.model.size import stored_dtype
 from tests.options import by_hand
 from tests.options.case import Case, equal
 from tests.options.runs import Floats, flat
@@ -175,6 +176,12 @@ CASES = {
         lambda t: t.layer_calls,
         lambda t: len(t.passes) * (2 if t.config.activation_checkpointing else 1),
         same=lambda t: [first_gradient(t).tolist(), final_weights(t).tolist()],
+    ),
+    "save_dtype": Case(
+        ("stored", "float32", "bfloat16"),
+        lambda t: stored_dtype(str(t.result.output)),
+        lambda t: {"stored": "float16"}.get(t.config.save_dtype, t.config.save_dtype),
+        base=("model={half}",),
     ),
     "threads": Case(
         ("1", "2"), lambda t: t.threads, lambda t: t.config.threads, same=first_gradient, same_tolerance=1e-5

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
-from groupwise.model.load import load_policy, save_pretrained
+from groupwise.model.load import load_policy
+from groupwise.model.save import save_pretrained
 
 VOCABULARY = 97
 WINDOW = 16

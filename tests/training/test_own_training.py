@@ -12,7 +12,7 @@ from groupwise.errors import DataError, UsageError
 from groupwise.own_code import OwnCodeError
 from tests.support.commands import groupwise as command
 from tests.support.commands import tree
-from tests.support.runs import Quiet, assert_same_run, interrupt_at, metrics, resume, train
+from tests.support.runs import Quiet, assert_same_run, interrupt_at, metrics, model_files, resume, train
 
 OWN_CISPO = str(Path("examples/own_cispo.py").resolve())
 CISPO = ["objective.surrogate={type: cispo, cap: 1.02}"]
@@ -46,7 +46,7 @@ def own(code: str, file: str = "my_loss.py") -> str:
 def test_own_cispo_trains_the_weights_of_cispo(folder: Path) -> None:
     train(folder / "ours", *CISPO, *STALE)
     train(folder / "own", *OWN, *STALE)
-    assert tree(folder / "own" / "model") == tree(folder / "ours" / "model")
+    assert model_files(folder / "own") == model_files(folder / "ours")
     assert tree(folder / "own" / "rollouts") == tree(folder / "ours" / "rollouts")
     lines = metrics(folder / "own")
     weights = [line.pop("policy/own/weight") for line in lines]
@@ -120,12 +120,12 @@ def test_an_estimator_and_a_mask_of_ones_own(folder: Path) -> None:
     )
     train(folder / "ours")
     train(folder / "own", "advantage.estimator={type: function, path: own.py:centred}")
-    assert tree(folder / "own" / "model") == tree(folder / "ours" / "model")
+    assert model_files(folder / "own") == model_files(folder / "ours")
     train(folder / "masked", "off_policy_mask={type: function, path: own.py:good}")
     for line in metrics(folder / "masked"):
         assert 0 <= line["policy/off_policy_masked_fraction"] < 1
     assert any(line["policy/off_policy_masked_fraction"] > 0 for line in metrics(folder / "masked"))
-    assert tree(folder / "masked" / "model") != tree(folder / "ours" / "model")
+    assert model_files(folder / "masked") != model_files(folder / "ours")
 
 
 def test_a_run_from_objects() -> None:

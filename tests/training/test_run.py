@@ -23,7 +23,7 @@ from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.track.run_files import SCHEMA_VERSION
 from groupwise.training.run import compose_and_start
 from tests.support.commands import SMALL, groupwise, start, tree
-from tests.support.runs import UNMEASURED, Quiet, assert_same_run, interrupt_at, metrics, resume, train
+from tests.support.runs import UNMEASURED, Quiet, assert_same_run, interrupt_at, metrics, model_files, resume, train
 
 STEPS = 4
 
@@ -157,7 +157,7 @@ def test_the_model_is_one_of_transformers(reference: Path) -> None:
 
 
 def test_nothing_in_a_run_is_pickled(reference: Path) -> None:
-    known = {".yaml", ".json", ".jsonl", ".safetensors", ".jinja"}
+    known = {".yaml", ".json", ".jsonl", ".safetensors", ".jinja", ".md"}
     for name, content in tree(reference).items():
         assert Path(name).suffix in known, name
         if name.endswith(".safetensors"):
@@ -372,7 +372,7 @@ def test_a_run_can_be_made_longer(reference: Path, tmp_path: Path) -> None:
     assert summary["steps"] == 6
     train(tmp_path / "long", "run.steps=6")
     assert metrics(run) == metrics(tmp_path / "long")
-    assert tree(run / "model") == tree(tmp_path / "long" / "model")
+    assert model_files(run) == model_files(tmp_path / "long")
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ class Inputs:
         for name, text in self.texts.items():
             disk.write(place / name, text.encode())
         if self.model is not None:
-            from groupwise.model.load import save_pretrained
+            from groupwise.model.save import save_pretrained
 
             try:
                 disk.fill(place / "model", partial(save_pretrained, *self.model, place / "model"))

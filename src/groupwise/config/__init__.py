@@ -32,7 +32,7 @@ from groupwise.objective.masks import OffPolicyMaskOption
 from groupwise.objective.masks.off_policy import NoOffPolicyMask
 from groupwise.objective.masks.policy_mask import PolicyMask
 from groupwise.objective.ratios.no_ratio import NoRatio
-from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt, SaveDtype
 from groupwise.rollout.engine_options import EngineOption, InProcess
 
 
@@ -255,6 +255,9 @@ class SftConfig(Options):
     logits_chunk_tokens: PositiveInt = 2048
     activation_checkpointing: bool = False
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass."""
+
+    save_dtype: SaveDtype = "stored"
+    """Of the weights in the trained model's files; `stored` for that of the files that the model came from."""
 
     threads: NonNegativeInt = 0
     """CPU threads; 0 for the faster choice of a short probe."""

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from groupwise.grading.reward_options import OnError, RewardOptions
-from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt, SaveDtype
 from groupwise.problem import GYM_PREFIX
 from groupwise.technique import Card, Section
 
@@ -37,6 +37,9 @@ class ModelOptions(Options):
     """How the model is run. `plain` is its own pass over padded batches: right for every causal model, and slower.
     `auto` packs tokens, with each prompt once for all its completions, where that computes the same for sequences as
     long as the run's; where it does not, it takes `plain` and says why."""
+
+    save_dtype: SaveDtype = "stored"
+    """Of the weights in the trained model's files; `stored` for that of the files that the model came from."""
 
     @property
     def bytes_per_value(self) -> int:

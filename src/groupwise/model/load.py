@@ -1,7 +1,6 @@
 """A causal language model with its tokenizer: from a folder, a GGUF file, the hub, or the package itself."""
 
 import copy
-import json
 import os
 import re
 import socket
@@ -24,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 from groupwise.errors import DataError, first_line
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
-from groupwise.model.size import model_folder
+from groupwise.model.size import model_folder, stored_dtype
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
 # come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
@@ -42,7 +41,7 @@ class Policy:
 
     stop_ids: the tokens that end a completion. think_ids: the ids of `<think>` and `</think>` where each is one token.
     max_context_tokens: prompt and completion together may not be longer.
-    backend: how it is run, see `choose_backend`.
+    backend: how it is run, see `choose_backend`. stored_dtype: of the files that it came from.
     """
 
     model: PreTrainedModel
@@ -53,6 +52,7 @@ class Policy:
     think_ids: tuple[int, int] | None
     max_context_tokens: int
     backend: Literal["packed", "plain"] = "packed"
+    stored_dtype: torch.dtype = torch.float32
 
     @property
     def device(self) -> torch.device:
@@ -127,6 +127,7 @@ def load_policy(
         stop_ids=_stop_ids(model, tokenizer, path),
         think_ids=_think_ids(tokenizer),
         max_context_tokens=_max_context(model.config),
+        stored_dtype=torch.float32 if gguf_file else getattr(torch, stored_dtype(where)),
     )
 
 
@@ -143,23 +144,6 @@ def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise DataError(f"the tokenizer of the model '{path}' cannot be loaded: {first_line(error)}") from error
     return tokenizer, _max_context(config)
-
-
-def save_model(policy: Policy, folder: Path) -> None:
-    """Write model and tokenizer in Hugging Face form (safetensors)."""
-    save_pretrained(policy.model, policy.tokenizer, folder)
-
-
-def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """As `save_model`, of any model."""
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text())
-    config.pop("_attn_implementation", None)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for file in folder.iterdir():
-        # safetensors writes for the owner alone, whatever the folder's mode says.
-        file.chmod(0o644)
 
 
 def _locate(path: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,6 +20,8 @@ BUNDLED = "bundled"
 
 # Models whose weights in files are those in memory, by the same names.
 PLAIN_MODELS = ("llama", "mistral", "qwen2", "qwen3")
+# Of the dtypes in headers of safetensors that models are saved in.
+TORCH_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
@@ -85,6 +88,19 @@ def _cached_config(path: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def stored_dtype(path: str) -> str:
+    """The dtype of most of the bytes in a model's files, by torch's name; `float32` where that cannot be found out."""
+    source = model_folder(path)
+    if not source.is_dir() and (config := _cached_config(path)) is not None:
+        source = config.parent
+    amounts: Counter[str] = Counter()
+    for file in source.glob("*.safetensors"):
+        for entry in _entries(file).values():
+            first, last = entry["data_offsets"]
+            amounts[TORCH_NAMES.get(entry["dtype"], "float32")] += last - first
+    return max(amounts, key=lambda name: amounts[name], default="float32")
+
+
 def _from_headers(folder: Path) -> ModelSize:
     """Raises one of the errors of damaged or unusual files where a folder does not have all that this needs."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -100,10 +116,15 @@ def _from_headers(folder: Path) -> ModelSize:
 
 
 def _shapes(file: Path) -> dict[str, list[int]]:
-    """The shapes of the weights in a file: a length of 8 bytes, then JSON, then the weights."""
+    return {name: entry["shape"] for name, entry in _entries(file).items()}
+
+
+def _entries(file: Path) -> dict[str, Any]:
+    """Shape, dtype and place of the weights in a file: a length of 8 bytes, then JSON, then the weights."""
     with file.open("rb") as opened:
-        header = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
-    return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+        header: dict[str, Any] = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+    header.pop("__metadata__", None)
+    return header
 
 
 def _from_transformers(path: str, source: Path) -> ModelSize | str:

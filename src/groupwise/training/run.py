@@ -15,8 +15,9 @@ from groupwise.config.compose import Source, compose_train_config
 from groupwise.errors import RunInterrupted, UsageError
 from groupwise.evaluation.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.model.choose_backend import run_like
-from groupwise.model.load import load_policy, save_model
+from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
+from groupwise.model.save import save_model
 from groupwise.rollout.engine import make_engine
 from groupwise.track.disk import fill, folder_aside
 from groupwise.track.run_folder import RunFolder, where_it_began
@@ -24,6 +25,7 @@ from groupwise.track.tracker import RunContext, Tracker
 from groupwise.training.checkpoint import TrainState, prune
 from groupwise.training.interrupt import Interrupted
 from groupwise.training.loop import Run, Step, steps
+from groupwise.training.model_card import write_card
 from groupwise.training.resume import reopen, trackers_of
 from groupwise.training.setup import Objects, assemble, prepare
 
@@ -106,6 +108,7 @@ def run_steps(run: Run) -> Iterator[Step]:
             try:
                 _save_final_model(run)
                 summary = _summary(run)
+                write_card(run, run.folder.model, summary)
             except KeyboardInterrupt:
                 raise Interrupted from None
         except Interrupted:
@@ -131,7 +134,8 @@ def finish(run: Run) -> dict[str, Any]:
 
 def _save_final_model(run: Run) -> None:
     with folder_aside(run.folder.model) as folder:
-        fill(folder, lambda: save_model(run.policy, folder))
+        fill(folder, lambda: save_model(run.policy, folder, run.config.model.save_dtype))
+        write_card(run, folder)
 
 
 def _summary(run: Run) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from torch import nn
 from groupwise.config import SftConfig
 from groupwise.errors import UsageError
 from groupwise.model.choose_backend import choose_backend
-from groupwise.model.load import Policy, load_policy, save_model
+from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
+from groupwise.model.save import save_model
 from groupwise.model.score import Scoring, score
 from groupwise.model.threads import choose_threads
 from groupwise.track.disk import fill, folder_aside
@@ -126,7 +127,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None], note: Call
         )
     seconds = time.perf_counter() - begin
     with folder_aside(output) as aside:
-        fill(aside, lambda: save_model(policy, aside))
+        fill(aside, lambda: save_model(policy, aside, config.save_dtype))
     return SftResult(output, len(groups), config.steps, loss, seconds)
 
 

@@ -1,0 +1,36 @@
+"""A model as files in Hugging Face form: safetensors in one dtype, the tokenizer, the configuration."""
+
+import json
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from groupwise.model.load import Policy
+
+
+def save_model(policy: Policy, folder: Path, dtype: str = "stored") -> None:
+    """Write model and tokenizer. dtype: of torch by its name; `stored` for that of the files that it came from."""
+    stored = policy.stored_dtype if dtype == "stored" else getattr(torch, dtype)
+    save_pretrained(policy.model, policy.tokenizer, folder, stored)
+
+
+def save_pretrained(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, dtype: torch.dtype | None = None
+) -> None:
+    """As `save_model`, of any model; without a dtype its weights are written as they are."""
+    written = model.state_dict()
+    if dtype is not None:
+        written = {name: weight.to(dtype) if weight.is_floating_point() else weight for name, weight in written.items()}
+    model.save_pretrained(folder, state_dict=written)
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("_attn_implementation", None)
+    if dtype is not None:
+        for section in (config, *(part for part in config.values() if isinstance(part, dict))):
+            if "dtype" in section:
+                section["dtype"] = str(dtype).removeprefix("torch.")
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for file in folder.iterdir():
+        # safetensors writes for the owner alone, whatever the folder's mode says.
+        file.chmod(0o644)
