@@ -102,10 +102,10 @@ FAULTS = (
     Fault(
         "a list may be longer than the expected one",
         "grading/code/code_compare.py",
-        "        return len(value) == len(expected) and all(\n            _same(item, wanted, absolute, relative, depth + 1) "
-        "for item, wanted in zip(value, expected, strict=True)",
-        "        return all(\n            _same(item, wanted, absolute, relative, depth + 1) "
-        "for item, wanted in zip(value, expected, strict=False)",
+        "return len(value) == len(expected) and all(\n            _same(item, wanted, absolute, relative, depth + 1)"
+        " for item, wanted in zip(value, expected, strict=True)",
+        "return all(\n            _same(item, wanted, absolute, relative, depth + 1)"
+        " for item, wanted in zip(value, expected, strict=False)",
         CODE,
     ),
     Fault(

@@ -90,7 +90,7 @@ FAULTS = (
         "training/advantages.py",
         "advantages_PG[i, groups[i].kept] = values_G",
         "advantages_PG[i, : len(values_G)] = values_G",
-        COLLECT + ("tests/grading/test_grading.py",),
+        (*COLLECT, "tests/grading/test_grading.py"),
     ),
     Fault(
         "components are compared before what a condition withholds",
@@ -123,8 +123,8 @@ FAULTS = (
     Fault(
         "the learning rate is that of the first step",
         "training/loop.py",
-        "parameters[\"lr\"] = options.lr * factor",
-        "parameters[\"lr\"] = options.lr",
+        'parameters["lr"] = options.lr * factor',
+        'parameters["lr"] = options.lr',
         (T + "test_checkpoint.py", T + "test_run.py", *UPDATE),
     ),
     Fault(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
-from groupwise.objective.advantages.estimator import Moments, clip_advantages, has_signal, whiten
+from groupwise.objective.advantages.estimator import GroupRewards, Moments, clip_advantages, has_signal, whiten
 from groupwise.objective.advantages.gdpo import Gdpo
 from groupwise.objective.advantages.group import Group
 from groupwise.objective.advantages.max_rl import MaxRl
@@ -59,6 +59,11 @@ def test_gdpo_golden() -> None:
     close(gdpo_sums(), GOLDEN["gdpo.sum_w(1,0.5)"])
     whitened = whiten(gdpo_sums(), Moments.of(gdpo_sums()), std_ddof=1, std_epsilon=1e-4)
     close(whitened, GOLDEN["gdpo.final_batch_norm"])
+    no_PG = torch.zeros(GDPO.shape[:2])
+    weights_PK = torch.tensor([[1.0, 0.5]]).expand(len(GDPO), 2)
+    part = GroupRewards(no_PG, no_PG.bool(), GDPO, weights_PK, no_PG.long())
+    [advantages_PG] = Gdpo().advantages([part], lambda parts, times=None: Moments.of(torch.cat(list(parts)), times))
+    close(advantages_PG, GOLDEN["gdpo.final_batch_norm"])
 
 
 def test_gdpo_whitens_over_the_batch_and_not_over_the_group() -> None:

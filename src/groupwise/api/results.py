@@ -117,7 +117,8 @@ class Run:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         path = self.model_path
-        return AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+        policy = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, trust_remote_code=False)
+        return policy, AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
         """The completions of a step with their rewards. Raises DataError for a step whose completions were not kept."""

@@ -15,14 +15,21 @@ from urllib.request import getproxies
 import torch
 from huggingface_hub import constants as hub_constants
 from huggingface_hub import is_offline_mode, try_to_load_from_cache
-from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
-from groupwise.errors import DataError, first_line
+from groupwise.errors import DataError
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
+from groupwise.model.foreign_files import check_config, check_files, foreign
 from groupwise.model.size import model_folder, stored_dtype
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
@@ -138,12 +145,12 @@ def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
     """
     where, gguf_file = _locate(path)
     options: dict[str, Any] = {"gguf_file": gguf_file} if gguf_file else {}
-    try:
+    with foreign(f"the tokenizer of the model '{path}'"):
+        if Path(where).is_dir():
+            check_files(Path(where))
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False, **options)
-        config = AutoConfig.from_pretrained(where, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise DataError(f"the tokenizer of the model '{path}' cannot be loaded: {first_line(error)}") from error
-    return tokenizer, _max_context(config)
+        tokenizer.decode(tokenizer.encode("a"))
+        return tokenizer, _max_context(AutoConfig.from_pretrained(where, trust_remote_code=False, **options))
 
 
 def _locate(path: str) -> tuple[str, str]:
@@ -198,7 +205,11 @@ def _from_folder(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
 
 def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     subject = subject.format(path)
-    try:
+    with foreign(subject):
+        if Path(path).is_dir():
+            check_files(Path(path))
+        else:
+            check_config(PretrainedConfig.get_config_dict(path)[0], "its config.json")
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model, loaded = AutoModelForCausalLM.from_pretrained(
             path,
@@ -208,8 +219,7 @@ def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrain
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{subject} cannot be loaded: {first_line(error)}") from error
+        _try_out(model, tokenizer)
     # By default transformers draws them at random and continues.
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])
@@ -220,13 +230,12 @@ def _from_pretrained(path: str, subject: str) -> tuple[PreTrainedModel, PreTrain
 
 def _from_gguf(where: str, name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     file = Path(where) / name
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
-        quantized = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
-    except ImportError as error:
-        raise DataError(f"reading '{file}' needs the extra 'gguf': pip install 'groupwise[gguf]'") from error
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(f"the model '{file}' cannot be loaded: {first_line(error)}") from error
+    with foreign(f"the model '{file}'"):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(where, gguf_file=name)
+            quantized = AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
+        except ImportError as error:
+            raise DataError(f"reading '{file}' needs the extra 'gguf': pip install 'groupwise[gguf]'") from error
     # The weights are plain float32 by now, but the loaded object still refuses to be saved as a quantized one.
     config = AutoConfig.for_model(**{**quantized.config.to_dict(), "quantization_config": None})
     del config.quantization_config
@@ -234,6 +243,16 @@ def _from_gguf(where: str, name: str) -> tuple[PreTrainedModel, PreTrainedTokeni
     model.load_state_dict(quantized.state_dict())
     model.generation_config = quantized.generation_config
     return model, tokenizer
+
+
+def _try_out(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises for what transformers takes as it is written, and stumbles over when it is used."""
+    tokenizer.decode(tokenizer.encode("a"))
+    _max_context(model.config)
+    stated = getattr(model.generation_config, "eos_token_id", None)
+    for token in stated if isinstance(stated, list) else [] if stated is None else [stated]:
+        if not isinstance(token, int):
+            raise ValueError(f"eos_token_id in generation_config.json is {stated!r}, expected an id or a list of ids")
 
 
 def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:

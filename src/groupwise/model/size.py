@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,6 +23,8 @@ BUNDLED = "bundled"
 PLAIN_MODELS = ("llama", "mistral", "qwen2", "qwen3")
 # Of the dtypes in headers of safetensors that models are saved in.
 TORCH_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# What reading a file raises that is damaged, or of a kind that is not known here.
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
@@ -72,7 +75,7 @@ def read_size(path: str) -> ModelSize | str:
         source = cached.parent
     try:
         return _from_headers(source)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except _DAMAGE:
         # A format, an architecture or a fault that transformers knows more about.
         return _from_transformers(path, source)
 
@@ -95,9 +98,10 @@ def stored_dtype(path: str) -> str:
         source = config.parent
     amounts: Counter[str] = Counter()
     for file in source.glob("*.safetensors"):
-        for entry in _entries(file).values():
-            first, last = entry["data_offsets"]
-            amounts[TORCH_NAMES.get(entry["dtype"], "float32")] += last - first
+        with suppress(*_DAMAGE):
+            for entry in _entries(file).values():
+                first, last = entry["data_offsets"]
+                amounts[TORCH_NAMES.get(entry["dtype"], "float32")] += last - first
     return max(amounts, key=lambda name: amounts[name], default="float32")
 
 
@@ -122,7 +126,10 @@ def _shapes(file: Path) -> dict[str, list[int]]:
 def _entries(file: Path) -> dict[str, Any]:
     """Shape, dtype and place of the weights in a file: a length of 8 bytes, then JSON, then the weights."""
     with file.open("rb") as opened:
-        header: dict[str, Any] = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        length = int.from_bytes(opened.read(8), "little")
+        if length > file.stat().st_size:
+            raise ValueError("a header that is longer than its file")
+        header: dict[str, Any] = json.loads(opened.read(length))
     header.pop("__metadata__", None)
     return header
 
@@ -136,8 +143,10 @@ def _from_transformers(path: str, source: Path) -> ModelSize | str:
         folder, options = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True, **options)
         with torch.device("meta"):
-            return size_of(AutoModelForCausalLM.from_config(config, trust_remote_code=False))
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError, TypeError) as error:
+            # An attention that is named in the file may be code on the hub.
+            safe = {"trust_remote_code": False, "attn_implementation": "eager"}
+            return size_of(AutoModelForCausalLM.from_config(config, **safe))
+    except Exception as error:  # every reader of a library has errors of another kind
         return f"the model '{path}' cannot be read from here: {first_line(error)}"
 
 
