@@ -84,6 +84,11 @@ class FaultyDisk:
 
 def in_a_child(work: Callable[[], Any]) -> int:
     """Do something in a forked process; its exit code, KILLED if its disk killed it, 1 if an error ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(forked(work), 0)[1])
+
+
+def forked(work: Callable[[], Any]) -> int:
+    """Begin something in a forked process; its number."""
     pid = os.fork()
     if pid == 0:
         code = 0
@@ -95,4 +100,4 @@ def in_a_child(work: Callable[[], Any]) -> int:
             code = 1
         finally:
             os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return pid

@@ -1,7 +1,12 @@
 """Every operation on the disk in the whole life of a run: killed before, in and behind it, or refused by the system."""
 
 import errno
+import os
+import random
+import signal
+import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,7 @@ from groupwise.training import setup
 from groupwise.training.checkpoint import fault_of, list_checkpoints
 from tests.options.runs import fresh_policy
 from tests.support.commands import tree
-from tests.support.faulty_disk import FAULTS, KILLED, Fault, FaultyDisk, in_a_child
+from tests.support.faulty_disk import FAULTS, KILLED, Fault, FaultyDisk, forked, in_a_child
 from tests.support.runs import UNMEASURED, assert_same_run, train
 
 OPTIONS = [
@@ -110,6 +115,38 @@ def test_some_operations(
 ) -> None:
     expected, seen = undisturbed
     check(round(share * len(seen)), fault, tmp_path, expected)
+
+
+def killed_at(output: Path, seconds: float) -> bool:
+    """The run, and SIGKILL after so many seconds; whether it came in time."""
+    pid = forked(lambda: run_to_its_end(output, FaultyDisk()))
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def killed_at_random(folder: Path, expected: Path, kills: int) -> None:
+    """Runs that are killed at random instants until one of them is through, and another one then."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    instants, done, number = random.Random(seed), 0, 0
+    while done < kills:
+        run = folder / str(number) / "run"
+        run.parent.mkdir()
+        while done < kills and killed_at(run, instants.uniform(0.0, 1.0)):
+            done += 1
+        assert in_a_child(partial(run_to_its_end, run, FaultyDisk())) == 0, seed
+        assert_same_run(run, expected)
+        assert [path.name for path in run.parent.iterdir()] == ["run"], seed
+        number += 1
+
+
+def test_killed_at_random_instants(undisturbed: tuple[Path, list[tuple[str, Path]]], tmp_path: Path) -> None:
+    killed_at_random(tmp_path, undisturbed[0], 3)
+
+
+@pytest.mark.exhaustive
+def test_killed_at_fifty_random_instants(undisturbed: tuple[Path, list[tuple[str, Path]]], tmp_path: Path) -> None:
+    killed_at_random(tmp_path, undisturbed[0], 50)
 
 
 @pytest.mark.exhaustive

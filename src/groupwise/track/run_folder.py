@@ -150,6 +150,13 @@ class RunFolder(Closing):
             self._lock.release()
             self._lock = None
 
+    def tidy(self) -> None:
+        """Remove a lock that was left in a complete run, if one was and it can be."""
+        if (self.path / lock.LOCK).exists():
+            with suppress(DataError, WriteError):
+                self.acquire()
+            self.close()
+
     def sweep(self) -> None:
         """Remove what a killed process left half written."""
         for folder in (self.path, self.rollouts, self.checkpoints):

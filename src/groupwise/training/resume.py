@@ -54,13 +54,14 @@ def reopen(
     config = wanted or _stated(folder, context, overrides, screen)
     began = context.get("config") or compose_train_config([str(folder.config)]).model_dump()
     changed = option_differences(began, config)
-    if "own_code" in context or "problem_files" in context:
-        changed += file_differences(context, of_files(config, named_files(config)), config)
-    refuse(folder.path, changed, allowed)
     if not changed and _is_complete(folder, config, screen):
+        folder.tidy()
         return None
     taken_over = folder.acquire()
     try:
+        if "own_code" in context or "problem_files" in context:
+            changed += file_differences(context, of_files(config, named_files(config)), config)
+        refuse(folder.path, changed, allowed)
         if taken_over:
             screen.note(f"took over the lock of {taken_over}: it is gone")
         folder.sweep()
