@@ -20,9 +20,10 @@ from groupwise.memory.fit import USABLE_SHARE, fit_micro_batches
 from groupwise.memory.free_memory import free_main_bytes
 from groupwise.memory.live_bytes import LiveBytes
 from groupwise.memory.needs import Needs, needs_of
-from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
+from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_rows, worst_shapes
 from groupwise.memory.truncated_model import truncated
 from groupwise.model.backends.activation_checkpointing import layers_of
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import Scoring, score
@@ -32,6 +33,7 @@ from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
 from groupwise.rollout.engine_options import EngineMemory
 from groupwise.training import loop, setup
 from groupwise.training import run as main
+from tests.support import zoo
 from tests.support.commands import SMALL
 from tests.support.runs import Quiet, assert_same_run, interrupt_at, resume, train
 from tests.support.tiny import build, policy_of
@@ -98,6 +100,23 @@ def test_parts_of_a_pass_tell_what_it_needs(architecture: str, options: dict[str
         assert 0.97 * max(timeline) < measured.bytes(shape) < 1.3 * max(timeline)
 
 
+@pytest.mark.parametrize("name", ["Qwen3", "Gemma2", "Qwen3.5", "GPT-2"])
+def test_parts_of_a_plain_pass_tell_what_it_needs(name: str) -> None:
+    policy, _ = choose_backend(policy_of(zoo.build(name, 500), max_context_tokens=256), "plain", 230)
+    measured = PassMemory(policy, config_of())
+    for shape in (Shape(40, 60, 1, 16), Shape(100, 130, 1)):
+        _, timeline = run_pass(policy, config_of(), shape, 1024)
+        assert 0.97 * max(timeline) < measured.bytes(shape) < 1.3 * max(timeline)
+
+
+def test_a_part_that_is_no_model_is_not_tried_out() -> None:
+    """Gemma 4 has an embedding of each token for each of its layers."""
+    policy, _ = choose_backend(policy_of(zoo.build("Gemma4", 500), max_context_tokens=256), "plain", 100)
+    fitted = fit_micro_batches(config_of(), policy, 40, ALONE)
+    assert (fitted.tokens, fitted.needed_bytes) == (fitted.asked_tokens, 0)
+    assert "not tried out" in str(fitted)
+
+
 def test_a_model_of_one_layer_is_measured_whole() -> None:
     policy, config = fresh(num_hidden_layers=1), config_of()
     _, timeline = run_pass(policy, config, Shape(40, 60, 8), 1024)
@@ -137,6 +156,25 @@ def test_the_worst_shapes_fill_the_budget() -> None:
     assert longest.tokens == 2 * (40 + 8 * 127)
     (alone,) = worst_shapes(2048, prompt=40, longest=1, samples=8, most_groups=16)
     assert alone.tokens == 16 * 40
+
+
+def test_the_worst_rows_fill_the_budget_with_their_prompts() -> None:
+    for budget in (500, 2048, 10_000):
+        for shape in worst_rows(budget, prompt=40, longest=128, most=1000):
+            assert (shape.samples, shape.tokens) == (1, pytest.approx(budget))
+    (longest, *_) = worst_rows(10_000, prompt=40, longest=128, most=2)
+    assert longest.tokens == 2 * (40 + 127)
+    (alone, *_) = worst_rows(100, prompt=40, longest=128, most=1000)
+    assert alone.groups == 1
+
+
+def test_a_plain_engine_holds_a_prompt_for_each_answer() -> None:
+    size, options = size_of(fresh().model), {"sampling": {"max_new_tokens": 50}, "engine": {"batch_sequences": 20}}
+    packed, plain = (
+        needs_of(config_of(**options, model={"backend": backend}), size, longest_prompt=30).engine
+        for backend in ("auto", "plain")
+    )
+    assert plain.cache - packed.cache == 4 * size.cache_values_per_token * 20 * 30
 
 
 def test_the_counted_bytes_by_hand() -> None:

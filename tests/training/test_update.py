@@ -195,6 +195,13 @@ def test_the_longest_prompt_of_a_micro_batch_is_free(
     assert found == expected
 
 
+def test_every_token_counts_where_a_prompt_is_read_for_each_answer() -> None:
+    step = batch_of(numbered_groups([(300, [46] * 8), (10, [4] * 3), (10, [2000])]))
+    found = [len(episodes) for episodes in micro_batches(step, 1024, prompts_once=False)]
+    # 2009 tokens; two answers of 345 at a time, and the last two with three of 13.
+    assert found == [1, 2, 2, 2, 5]
+
+
 def test_a_slice_holds_all_values_in_one_order() -> None:
     step = batch_of(numbered_groups([(3, [2, 1]), (5, [4])]))
     for episodes, numbers, lengths in (

@@ -9,7 +9,7 @@ from groupwise.config import TrainConfig
 from groupwise.errors import UsageError
 from groupwise.memory.free_memory import free_bytes
 from groupwise.memory.needs import Needs, needs_of, shown_bytes
-from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_shapes
+from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_rows, worst_shapes
 from groupwise.memory.truncated_model import layer_list
 from groupwise.model.backends.activation_checkpointing import layers_of
 from groupwise.model.load import Policy
@@ -75,12 +75,17 @@ def fit_micro_batches(
             f"batch.activation_checkpointing=true has no effect: {type(policy.model).__name__} does not mark its "
             "layers as ones that can be computed again. Set it to false"
         )
+    if not policy.shares_prompts:
+        # Chosen where packing does not fit the model, or asked for.
+        config = config.model_copy(update={"model": config.model.model_copy(update={"backend": "plain"})})
     longest, samples = config.sampling.max_new_tokens, config.batch.samples_per_prompt
     groups = math.ceil(config.batch.prompts_per_step / config.batch.minibatches_per_step)
     asked = tokens or config.batch.micro_batch_tokens
     alone = Shape(longest_prompt, longest, 1)
 
     def shapes(budget: int) -> list[Shape]:
+        if not policy.shares_prompts:
+            return [alone, *worst_rows(budget, longest_prompt, longest, samples * groups)]
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
     needs = needs_of(config, size_of(policy.model), longest_prompt)

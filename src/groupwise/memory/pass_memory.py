@@ -72,6 +72,16 @@ def worst_shapes(budget: int, prompt: int, longest: int, samples: int, most_grou
         answer = max(SHORTEST_ANSWER, answer // 4)
 
 
+def worst_rows(budget: int, prompt: int, longest: int, most: int) -> list[Shape]:
+    """The same where a prompt is read for each answer, so that all tokens count: `most` answers, or fewer."""
+    shapes, answer = [], longest
+    while True:
+        shapes.append(Shape(prompt, answer, 1, max(1, min(budget / (prompt + answer - 1), most))))
+        if answer <= SHORTEST_ANSWER:
+            return shapes
+        answer = max(SHORTEST_ANSWER, answer // 4)
+
+
 class PassMemory:
     """Bytes of passes without those of weights, their gradient, and the optimizer; each part is run once.
 

@@ -68,6 +68,11 @@ class Policy:
         return device
 
     @property
+    def shares_prompts(self) -> bool:
+        """Whether a prompt is read once for all its completions."""
+        return self.backend == "packed"
+
+    @property
     def backbone(self) -> nn.Module:
         """The model without its output head."""
         module: nn.Module = backbone_of(self.model)

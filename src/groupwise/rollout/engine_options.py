@@ -67,7 +67,9 @@ class InProcess(Engine):
         sequences = self.sequences_at_once(config)
         prompts = -(-sequences // samples)
         of_token = width * size.cache_values_per_token
-        cache = of_token * sequences * config.sampling.max_new_tokens
+        # The model's own cache holds a prompt for each of its answers.
+        repeated = longest_prompt if config.model.backend == "plain" else 0
+        cache = of_token * sequences * (config.sampling.max_new_tokens + repeated)
         # While the cache grows, the old part of one layer stands next to the new one.
         growing = cache // size.layers
         # Logits, two of their copies and the probabilities; of the prompts also one layer's values while they are read.

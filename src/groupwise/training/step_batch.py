@@ -173,23 +173,28 @@ def count_step(batch: StepBatch, ranks: Ranks) -> StepTotals:
     return StepTotals(sequences=int(episodes), tokens=int(tokens), groups=int(with_tokens))
 
 
-def micro_batches(batch: StepBatch, micro_batch_tokens: int) -> list[Episodes]:
+def micro_batches(batch: StepBatch, micro_batch_tokens: int, prompts_once: bool = True) -> list[Episodes]:
     """Divide episodes into lists that pack into at most `micro_batch_tokens` tokens besides their longest prompt.
 
     That prompt does not count, so that a group with a long one is not divided into many that each repeat it. Groups of
     similar length come together, since a padded block inside of the attention is as wide as its longest completion,
     the longest first, so that later ones fit into the memory that these leave. A group whose completions are too large
     is divided; an episode that is too large by itself stands alone.
+
+    Without `prompts_once`, for a back-end that reads a prompt for each of its completions, all tokens count.
     """
     # The last token of a sequence predicts nothing and is not packed.
     inputs_B = torch.tensor([len(ids) - 1 for ids in batch.token_ids_B], dtype=torch.int64)
+    prompt_E = torch.tensor([len(batch.prompt_ids_P[p]) for p in batch.group_E.tolist()], dtype=torch.int64)
+    if not prompts_once:
+        inputs_B, prompt_E = inputs_B + prompt_E[batch.episode_B], torch.zeros_like(prompt_E)
     sizes = torch.zeros_like(batch.lengths_E).index_add(0, batch.episode_B, inputs_B).tolist()
     ordered = sorted(batch.groups(), key=lambda episodes: -max(sizes[e] for e in episodes))
     parts = [part for episodes in ordered for part in _divided(episodes.tolist(), sizes, micro_batch_tokens)]
     made: list[list[int]] = []
     tokens = longest = 0
     for part in parts:
-        prompt = len(batch.prompt_ids_P[int(batch.group_E[part[0]])])
+        prompt = int(prompt_E[part[0]])
         size = prompt + sum(sizes[e] for e in part)
         if not made or tokens + size - max(longest, prompt) > micro_batch_tokens:
             made.append([])

@@ -74,7 +74,7 @@ def accumulate_gradient(
     scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
     moving = with_gradient(batch, config, entropy_coefficient)
     measured = []
-    for episodes in micro_batches(moving, config.batch.micro_batch_tokens):
+    for episodes in micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts):
         micro = moving.take(episodes).to(policy.device)
         scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
         inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
