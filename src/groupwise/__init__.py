@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from groupwise.api.runs import steps as steps
     from groupwise.api.runs import train as train
     from groupwise.config import TrainConfig as TrainConfig
+    from groupwise.errors import BrokenRunError as BrokenRunError
     from groupwise.errors import DataError as DataError
     from groupwise.errors import GroupwiseError as GroupwiseError
     from groupwise.errors import RunInterrupted as RunInterrupted
@@ -49,7 +50,7 @@ _HOMES = {
     "api.results": ("Metrics", "Run", "open_run"),
     "api.runs": ("Steps", "resume", "steps", "train"),
     "config": ("TrainConfig",),
-    "errors": ("DataError", "GroupwiseError", "RunInterrupted", "UsageError"),
+    "errors": ("BrokenRunError", "DataError", "GroupwiseError", "RunInterrupted", "UsageError"),
     "explaining.report": ("Explanation",),
     "grading.functions.samples": ("SampleInput",),
     "grading.graded_group": ("GradingError",),
@@ -66,6 +67,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AdvantageEstimator",
+    "BrokenRunError",
     "DataError",
     "Explanation",
     "GradingError",

@@ -26,6 +26,16 @@ class WriteError(GroupwiseError):
     """The disk refuses to take something: it is full, read-only or broken, or a folder may not be written."""
 
 
+class BrokenRunError(GroupwiseError):
+    """A guard stopped a run that could not learn any more. is_sound: the state after the step is, and is saved."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, is_sound: bool = False) -> None:
+        super().__init__(message)
+        self.is_sound = is_sound
+
+
 class RunInterrupted(KeyboardInterrupt):
     """Ctrl-C, or a signal that asks for the end: the last finished step of the run in `folder` is in a checkpoint."""
 

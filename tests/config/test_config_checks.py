@@ -718,3 +718,25 @@ def test_supervised() -> None:
     assert findings["warmup_steps"].level == "warning"
     assert compose_sft_config(["data=a", "output=b", "schedule=constant"]).final_lr_fraction == 0.05
     assert isinstance(findings["muon_lr"], Finding)
+
+
+@pytest.mark.parametrize(
+    ("config", "parts"),
+    [
+        (
+            build(guards={"engine_gap": "warn"}, sampling={"top_p": 0.9}, objective=REINFORCE),
+            ["guards.engine_gap=warn has no effect with sampling.replay_mask=false", "sampling.replay_mask=true"],
+        ),
+        (
+            build(guards={"engine_gap_factor": 3.0}),
+            ["guards.engine_gap_factor=3.0 has no effect with model.compute_dtype=float32", "bfloat16"],
+        ),
+        (
+            build(guards={"constant_reward": "stop"}),
+            ["guards.constant_reward=stop has no effect", "rewards.functions"],
+        ),
+    ],
+)
+def test_a_guard_without_anything_to_watch_is_refused(config: TrainConfig, parts: list[str]) -> None:
+    (message,) = [f.message for f in contradictions(config) if f.level == "error" and f.keys[0].startswith("guards.")]
+    assert all(part in message for part in parts)

@@ -188,8 +188,9 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
 
     def noted_run(*arguments: Any) -> Run:
         run = assemble(*arguments)
-        # Those that tried out how much memory a pass takes.
+        # Those that tried out how much memory a pass takes, and whether the engine agrees.
         passes.clear()
+        decoded.clear()
         head_rows.clear()
         seen["run"].append(run)
         seen["before"].append(weights_of(run.policy))

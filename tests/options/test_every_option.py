@@ -14,6 +14,7 @@ from tests.options import (
     answer_cases,
     form_cases,
     function_cases,
+    guard_cases,
     objective_cases,
     optimizer_cases,
     penalty_cases,
@@ -44,6 +45,7 @@ BY_HAND: dict[str, ByHand] = {
     **form_cases.TABLES,
     **function_cases.GRADING,
     **sandbox_cases.SANDBOX,
+    **guard_cases.GUARDS,
 }
 CASES: dict[str, Case | ByHand] = {**RUNS, **BY_HAND}
 

@@ -325,6 +325,8 @@ def test_rollout_metrics_by_hand() -> None:
         "groups/wanted": Metric(3, "max"),
         "groups/accept_rate": Metric(1 / 3, "mean", 3),
         "tokens/sampled": Metric(30, "sum"),
+        # Every token of the engine has log-probability -1.
+        "completion/neg_logp": Metric(1.0, "mean", 30),
         # Lengths 2 6, 3 7, 4 8; longer than 5 is truncated.
         "completion/tokens": Metric(5.0, "mean", 6),
         "completion/truncated_fraction": Metric(0.5, "mean", 6),

@@ -518,7 +518,8 @@ def test_the_gradient_is_clipped_to_its_norm() -> None:
     batch = batch_of(groups)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=1.0)
     accumulate_gradient(policy, batch, count_step(batch, Ranks()), config_of(10_000))
-    metrics = optimizer_step(policy, optimizer, norm / 4, Ranks())
+    metrics, fault = optimizer_step(policy, optimizer, norm / 4, Ranks())
+    assert fault == ""
     assert metrics["optimizer/grad_norm"].value == pytest.approx(norm, rel=1e-5)
     assert metrics["optimizer/grad_clipped_fraction"].value == 1
     moved = {name: before - weight for (name, weight), before in zip(
@@ -543,8 +544,11 @@ def test_a_gradient_that_is_not_finite_changes_nothing(poison: float) -> None:
     gradient = next(policy.model.parameters()).grad
     assert gradient is not None
     gradient[0, 0] = poison
-    metrics = optimizer_step(policy, optimizer, 1.0, Ranks())
+    metrics, fault = optimizer_step(policy, optimizer, 1.0, Ranks())
 
+    name, weight = next(iter(policy.trainable()))
+    kind = "NaN" if math.isnan(poison) else "infinite"
+    assert fault == f"the gradient is not finite: {name} (1 of {weight.numel()} values, {kind})"
     assert metrics["optimizer/skipped_fraction"] == Metric(1.0, "mean")
     merged = merge_metrics([metrics])
     assert "optimizer/grad_norm" not in merged

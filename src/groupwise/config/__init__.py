@@ -18,6 +18,7 @@ from groupwise.config.data import (
     PromptOptions,
     SamplingOptions,
 )
+from groupwise.config.guards import GuardOptions
 from groupwise.config.merge import differences, merged
 from groupwise.config.objective import AdvantageOptions, EntropyOptions, ObjectiveOptions
 from groupwise.config.step import ActiveSamplingOptions, BatchOptions, OptimizerOptions, RunOptions
@@ -68,6 +69,7 @@ class TrainConfig(Options):
     kl: KlOptions = KlOptions()
     entropy: EntropyOptions = EntropyOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
+    guards: GuardOptions = GuardOptions()
 
     def rewards_of(self, domain: str) -> RewardOptions:
         """How completions of problems of this domain are rewarded."""

@@ -14,6 +14,7 @@ from groupwise.errors import DataError
 from groupwise.grading.as_written import grade_literal
 from groupwise.grading.code.code_grader import grade_code
 from groupwise.grading.components.correctness import CodeOptions, Correctness
+from groupwise.grading.functions.columns import unknown_columns
 from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
 from groupwise.grading.functions.samples import SampleInput, row_of
@@ -83,6 +84,9 @@ class GraderPool(Closing):
                     dry_samples(of_domain[0], self._config.batch.samples_per_prompt, encode)
                 )
                 remarks.append(f"reward function {name} ({function.path}) passed a dry run on {of_domain[0].id}")
+                own = self._object(name) if function.path.startswith(IN_PROCESS) else None
+                if missing := unknown_columns(function.path, of_domain, own):
+                    remarks.append(f"warning: reward function {name} ({function.path}) {missing}")
         return list(dict.fromkeys(remarks))
 
     def verdict(self, problem: Problem, response: Response, options: Correctness) -> Future[Verdict] | Verdict:

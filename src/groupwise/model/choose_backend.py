@@ -6,7 +6,7 @@ from typing import Any, Literal
 from groupwise.errors import DataError, first_line
 from groupwise.model.backends.plain import turning_point
 from groupwise.model.load import Policy
-from groupwise.model.startup_check import check_scoring
+from groupwise.model.startup_check import check_scoring, check_weights
 
 # The first is faster, and leaves out caps of scores; some models have the second alone.
 PLAIN_ATTENTION = ("sdpa", "eager")
@@ -18,11 +18,12 @@ def choose_backend(policy: Policy, asked: Literal["auto", "plain"], longest_toke
     longest_tokens: of prompt and completion together.
 
     Raises:
-        DataError: if no back-end computes what the model does.
+        DataError: if weights are not finite, or if no back-end computes what the model does.
     """
+    check_weights(policy)
     reason = ""
     if asked == "auto":
-        reason = _not_packed(policy.model.config, longest_tokens) or _disagreement(policy)
+        reason = _not_packed(policy.model.config, longest_tokens) or _disagreement(policy, longest_tokens)
         if not reason:
             return policy, ""
     refused = ""
@@ -33,7 +34,7 @@ def choose_backend(policy: Policy, asked: Literal["auto", "plain"], longest_toke
         except (ValueError, ImportError) as error:
             refused = refused or first_line(error)
             continue
-        refused = _disagreement(chosen)
+        refused = _disagreement(chosen, longest_tokens)
         if not refused:
             return chosen, f"plain: {reason}. Slower: a prompt is read once for each completion" if reason else ""
     raise DataError(
@@ -42,10 +43,10 @@ def choose_backend(policy: Policy, asked: Literal["auto", "plain"], longest_toke
     )
 
 
-def _disagreement(policy: Policy) -> str:
+def _disagreement(policy: Policy, longest_tokens: int) -> str:
     """How the back-end's log-probabilities are not the model's own, "" if they are."""
     try:
-        check_scoring(policy)
+        check_scoring(policy, longest_tokens)
     except DataError as error:
         return str(error).partition("cannot be trained: ")[2] or str(error)
     return ""

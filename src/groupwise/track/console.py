@@ -114,15 +114,16 @@ def plain_line(line: dict[str, Any], total: int, eta_seconds: float) -> str:
 def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The main measurements, each a mean over the given steps."""
 
-    def show(key: str, form: str, scale: float = 1.0) -> str:
-        numbers = [line[key] for line in lines if isinstance(line.get(key), int | float)]
+    def show(key: str, form: str, scale: float = 1.0, otherwise: str = "") -> str:
+        found = [line.get(key, line.get(otherwise)) for line in lines]
+        numbers = [number for number in found if isinstance(number, int | float)]
         return form.format(sum(numbers) / len(numbers) * scale) if numbers else "–"
 
     return [
         ("reward", f"{show('reward/total/mean', '{:.3f}')} ±{show('reward/total/std_within_group', '{:.3f}')}"),
         ("accuracy", show("reward/correctness/mean", "{:.1f} %", 100)),
         ("format", show("reward/format/mean", "{:.1f} %", 100)),
-        ("entropy", show("policy/entropy", "{:.3f}")),
+        ("entropy", show("policy/entropy", "{:.3f}", otherwise="completion/neg_logp")),
         (
             "no signal",
             f"{show('groups/zero_std', '{:.0f} %', 100)} "

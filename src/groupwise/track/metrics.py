@@ -93,6 +93,12 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "completion/tokens": ("tokens*", "mean", "length of a completion"),
     "completion/truncated_fraction": ("fraction*", "mean", "completions without an end (TRL: `clipped_ratio`)"),
     "completion/no_answer_fraction": ("fraction*", "mean", "completions without an answer to grade"),
+    "completion/neg_logp": (
+        "nats*",
+        "mean",
+        "−log p per token by the engine, over everything sampled: an estimate of the entropy at the temperature, there "
+        "in steps without signal too",
+    ),
     "grading/{component}/failed": ("completions", "sum", "errors of the component; failures.jsonl lists them"),
     "grading/dropped_samples": ("completions", "sum", "completions left out by `on_error: drop_sample`"),
     "grading/undecided_fraction": ("fraction", "mean", "answers that the grader could not decide"),
@@ -162,6 +168,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "optimizer/grad_norm": ("norm", "mean", "norm of the gradient before clipping, mean over updates"),
     "optimizer/grad_clipped_fraction": ("fraction", "mean", "updates whose gradient was clipped"),
     "optimizer/skipped_fraction": ("fraction", "mean", "updates skipped because the gradient was not finite"),
+    "optimizer/weight_norm": ("norm", "max", "norm of the trained weights after the step"),
     "optimizer/updates": ("updates", "max", "updates of the step, without those that had no gradient"),
     "tokens/sampled": ("tokens", "sum", "tokens of all completions"),
     "time/sampling_seconds": ("seconds", "once", "sampling and grading"),

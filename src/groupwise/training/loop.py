@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.config import TrainConfig
+from groupwise.errors import BrokenRunError
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
 from groupwise.grading.graded_group import GradedGroup, GradingError
 from groupwise.model.load import Policy
@@ -25,6 +26,7 @@ from groupwise.track.tracker import Tracker
 from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
 from groupwise.training.checkpoint import TrainState, save_checkpoint, tensors_of
 from groupwise.training.collect import Collected, Sampler, collect, retired_problems
+from groupwise.training.guards import Guards
 from groupwise.training.interrupt import Interrupted, Interrupts
 from groupwise.training.learning_rate import lr_factor
 from groupwise.training.rollout_metrics import rollout_metrics
@@ -37,7 +39,8 @@ from groupwise.training.update import Updated, update
 class Prepared:
     """What a training run works with, as `setup.py` loads it.
 
-    reference: for a KL penalty, None without one. context: what a resumed run has to agree on.
+    reference: for a KL penalty, None without one. context: what a resumed run has to agree on. engine_gap_nats: mean
+    distance between the log-probabilities of trainer and engine, as `check_engine` measures it.
     """
 
     policy: Policy
@@ -47,6 +50,7 @@ class Prepared:
     sampler: Sampler
     eval_problems: list[Problem]
     context: dict[str, Any]
+    engine_gap_nats: float
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,10 @@ def steps(run: Run) -> Iterator[Step]:
         Interrupted: at Ctrl-C during a step.
         GradingError: if a reward could not judge and is to stop the run then.
         OwnCodeError: if a surrogate, an advantage estimator or a mask of the user's own failed.
+        BrokenRunError: if a guard stopped the run.
     """
     config, state, ranks = run.config, run.state, run.ranks
-    interrupts = Interrupts()
+    interrupts, guards = Interrupts(), Guards(run)
     try:
         while state.step < config.run.steps:
             with interrupts:
@@ -135,10 +140,12 @@ def steps(run: Run) -> Iterator[Step]:
                 advantages_PG = advantages_of(collected.admitted, config, ranks)
                 batch = step_batch(collected.admitted, advantages_PG, config)
                 batch, advantages_PG = with_token_advantages(run.policy, batch, advantages_PG, config)
+                guards.check_batch(batch, collected.sampled)
                 lr = set_learning_rate(run)
                 updated = update(
                     run.policy, run.reference, run.optimizer, batch, number, config, ranks, state.entropy_coefficient
                 )
+                watched = guards.check_update(batch, updated)
                 run.engine.load_weights(run.policy.model.named_parameters(), version=number)
                 if run.reference is not None and is_due(number, config.kl.refresh_reference_every_steps):
                     refresh(run.reference, run.policy)
@@ -148,6 +155,7 @@ def steps(run: Run) -> Iterator[Step]:
                     rollout_metrics(collected, config, run.sampler.domains),
                     advantage_metrics(collected.admitted, advantages_PG),
                     updated.metrics,
+                    watched,
                 ]
                 values = over_ranks(measured, updated, ranks)
                 line = {"step": number, "optimizer/lr": lr, **values}
@@ -158,6 +166,7 @@ def steps(run: Run) -> Iterator[Step]:
                     line |= eval_fields(run)
                 step = Step(run, line, collected.admitted, collected.sampled, advantages_PG)
                 write(step)
+                guards.check_step(step, updated.faults)
                 if is_due(number, config.run.checkpoint_every_steps) or number == config.run.steps:
                     checkpoint(run)
                 interrupts.raise_if_asked()
@@ -177,6 +186,10 @@ def steps(run: Run) -> Iterator[Step]:
             f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
             f"groupwise train --resume {run.folder.path}"
         ) from error
+    except BrokenRunError as error:
+        if error.is_sound:
+            checkpoint(run)
+        raise
     except (Interrupted, GeneratorExit):
         checkpoint(run)
         raise

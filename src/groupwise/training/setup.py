@@ -22,6 +22,7 @@ from groupwise.model.startup_check import check_prompts
 from groupwise.model.threads import choose_threads
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
+from groupwise.rollout.engine_check import check_engine
 from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
@@ -117,6 +118,11 @@ def prepare(
         tracker.note(f"memory    {micro}")
         engine = make_engine(config, policy)
         sampling = sampling_params(config.sampling, policy.stop_ids)
+        most_tokens = longest + config.sampling.max_new_tokens
+        gap = check_engine(engine, policy, first.ids, most_tokens, sampling, config.run.seed)
+        tracker.note(
+            f"check     trainer and engine agree within {gap.largest:.1g} nats on sequences of up to {gap.tokens} tokens"
+        )
         context = {
             "problems": source.fingerprint,
             "threads": choice.threads,
@@ -136,6 +142,7 @@ def prepare(
             sampler=Sampler(config, engine, renderer, grader, source.stream, sampling, source.domains),
             eval_problems=held_out,
             context=context,
+            engine_gap_nats=gap.mean,
         )
 
 

@@ -1,12 +1,16 @@
 """The optimizer steps on the groups of one training step."""
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from groupwise.config import TrainConfig
+from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
 from groupwise.objective.entropy.target_bonus import TargetBonus
@@ -21,12 +25,27 @@ from groupwise.training.step_batch import StepBatch, count_step, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 
 
+class Gap(NamedTuple):
+    """Distance in nats between trainer and engine at the sampled token `token` of an answer, counted from 0."""
+
+    nats: float
+    token: int
+    answer_tokens: int
+    prompt_tokens: int
+
+
 @dataclass(frozen=True)
 class Updated:
-    """What the optimizer steps of a training step measured on this rank. log_ratios: of all trained tokens."""
+    """What the optimizer steps of a training step measured on this rank.
+
+    log_ratios: of all trained tokens. faults: of each optimizer step, why it was skipped; empty where it was not. gap:
+    the largest one between trainer and engine in the first optimizer step; None without tokens.
+    """
 
     metrics: dict[str, Metric]
     log_ratios: NDArray[np.float32]
+    faults: tuple[str, ...] = ()
+    gap: Gap | None = None
 
 
 def objective_of(config: TrainConfig) -> Objective:
@@ -82,7 +101,9 @@ def accumulate_gradient(
         outputs.loss.backward()
         log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
-        measured.append(Updated({**outputs.metrics, **_gap_and_entropy(scores, micro), **by_domain}, log_ratios))
+        gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
+        metrics = {**outputs.metrics, **_gap_and_entropy(gap_N, scores), **by_domain}
+        measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro)))
     return measured
 
 
@@ -119,26 +140,31 @@ def loss_inputs(
 
 def optimizer_step(
     policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float, ranks: Ranks
-) -> dict[str, Metric]:
+) -> tuple[dict[str, Metric], str]:
     """Sum the gradient over the ranks, clip it, and update the weights; measurements that are equal on every rank.
 
-    A gradient that is not finite changes nothing: the update is skipped and counted.
+    A gradient that is not finite changes nothing: the update is skipped and counted, and why it was is said as well.
     """
     weights = [weight for _, weight in policy.trainable()]
     for weight in weights:
         # Every rank takes part in every sum, also one that had no groups.
         weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
-    ranks.sum_gradients([weight.grad for weight in weights if weight.grad is not None])
-    norm = float(torch.nn.utils.clip_grad_norm_(weights, max_grad_norm))
-    finite = bool(np.isfinite(norm))
+    gradients = {name: weight.grad for name, weight in policy.trainable() if weight.grad is not None}
+    ranks.sum_gradients(list(gradients.values()))
+    total_norm = torch.nn.utils.get_total_norm(gradients.values())
+    norm, fault = float(total_norm), ""
+    finite = math.isfinite(norm)
     if finite:
+        torch.nn.utils.clip_grads_with_norm_(weights, max_grad_norm, total_norm)
         optimizer.step()
+    else:
+        fault = f"the gradient is not finite: {shown(not_finite(gradients.items()))}"
     optimizer.zero_grad(set_to_none=True)
     return {
         "optimizer/grad_norm": Metric(norm, "mean", float(finite)),
         "optimizer/grad_clipped_fraction": Metric(float(norm > max_grad_norm), "mean", float(finite)),
         "optimizer/skipped_fraction": Metric(float(not finite), "mean"),
-    }
+    }, fault
 
 
 def update(
@@ -162,7 +188,8 @@ def update(
         batch = with_ref_logps(reference, batch, config)
     measured: list[dict[str, Metric]] = []
     log_ratios: list[NDArray[np.float32]] = []
-    updates = 0
+    gaps: list[Gap] = []
+    faults: list[str] = []
     for index, minibatch in enumerate(minibatches(batch, config, step)):
         totals = count_step(minibatch, ranks)
         if totals.tokens == 0:
@@ -178,16 +205,31 @@ def update(
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
-        measured.append(optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks))
-        updates += 1
+        gaps += [part.gap for part in parts if part.gap is not None and index == 0]
+        made, fault = optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks)
+        measured.append(made)
+        faults.append(fault)
+    updates = len(faults)
     merged = {name: _per_update(metric, updates) for name, metric in merge_metrics(measured).items()}
     ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)
-    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios)
+    gap = max(gaps, key=lambda gap: (math.isnan(gap.nats), gap.nats), default=None)
+    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios, tuple(faults), gap)
 
 
-def _gap_and_entropy(scores: Scores, micro: StepBatch) -> dict[str, Metric]:
+def largest_gap(gap_N: Tensor, batch: StepBatch) -> Gap | None:
+    """Where the distance between trainer and engine is the largest."""
+    if gap_N.numel() == 0:
+        return None
+    nats, at = gap_N.max(dim=0)
+    ends_E = batch.lengths_E.cumsum(0)
+    episode = int((ends_E <= at).sum())
+    length = int(batch.lengths_E[episode])
+    prompt = len(batch.prompt_ids_P[int(batch.group_E[episode])])
+    return Gap(float(nats), int(at) - int(ends_E[episode]) + length, length, prompt)
+
+
+def _gap_and_entropy(gap_N: Tensor, scores: Scores) -> dict[str, Metric]:
     """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
-    gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
     return {
         "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
         "engine/logp_gap_max": Metric(gap_N.max(), "max"),

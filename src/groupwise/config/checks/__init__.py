@@ -32,6 +32,7 @@ CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     objective.old_logps,
     techniques,
     schedule.optimizer,
+    schedule.guards,
 )
 
 

@@ -1,4 +1,4 @@
-"""Checks of the optimizer and its schedule, and of supervised training."""
+"""Checks of the optimizer and its schedule, of the guards, and of supervised training."""
 
 from collections.abc import Iterator
 
@@ -22,6 +22,21 @@ def optimizer(config: TrainConfig) -> Iterator[Finding]:
     if options.weight_decay == 0:
         yield from unused_option(config, "optimizer.decay_exempt", "optimizer.weight_decay=0.0", "set a weight decay")
     yield from _endless_warmup("optimizer.warmup_steps", options.warmup_steps, "run.steps", config.run.steps)
+
+
+def guards(config: TrainConfig) -> Iterator[Finding]:
+    """Guards that have nothing to watch."""
+    if config.filters_tokens and not config.sampling.replay_mask:
+        # The engine's log-probabilities are then of another distribution than the trainer's.
+        remedy = "set sampling.replay_mask=true"
+        for key in ("guards.engine_gap", "guards.engine_gap_factor"):
+            yield from unused_option(config, key, "sampling.replay_mask=false", remedy)
+    elif config.engine_is_trainer:
+        remedy = "set model.compute_dtype=bfloat16"
+        yield from unused_option(config, "guards.engine_gap_factor", "model.compute_dtype=float32", remedy)
+    if not config.any_table(lambda table: bool(table.functions)):
+        remedy = "name a function in rewards.functions"
+        yield from unused_option(config, "guards.constant_reward", "rewards.functions={}", remedy)
 
 
 def supervised(config: SftConfig) -> Iterator[Finding]:
