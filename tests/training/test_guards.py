@@ -17,7 +17,7 @@ from torch import Tensor
 from groupwise.errors import BrokenRunError, DataError
 from groupwise.model.size import model_folder
 from groupwise.training import loop, update
-from groupwise.training.run import compose_and_start
+from groupwise.training.run import compose_and_start, resume_run
 from tests.support.commands import groupwise as command
 from tests.support.runs import Quiet, metrics, resume, train
 
@@ -70,9 +70,14 @@ def test_n1_a_rate_that_makes_weights_infinite_stops_in_its_step(folder: Path) -
     assert text.startswith("step 1 of 12: weights are not finite after the update: model.embed_tokens.weight (")
     assert "of 46 tensors" in text
     assert "No checkpoint was made before" in text
-    assert "lower optimizer.lr (now 1e+38)" in text
+    assert "optimizer.lr=1e+38 is too high" in text
     assert checkpoints(folder / "run") == []
     assert not (folder / "run" / "model").exists()
+    # What the message says to do.
+    assert f"--resume {folder / 'run'} --allow-change optimizer.lr optimizer.lr=RATE" in text
+    summary = resume_run(str(folder / "run"), ["optimizer.lr=1e-3", "run.steps=2"], Quiet(), ["optimizer.lr"])
+    assert summary is not None
+    assert summary["steps"] == 2
 
 
 def test_n1_a_rate_that_destroys_the_model_is_said_and_stops(folder: Path) -> None:
@@ -319,9 +324,12 @@ def test_n6_what_was_sampled_is_measured_without_signal_too(folder: Path) -> Non
 def test_steps_without_an_update_are_said_and_stop_the_run(folder: Path) -> None:
     rewards = [*function(HOPELESS), *JUDGES]
     error, notes = broken(folder / "run", *rewards, "guards.steps_without_update=5", "batch.prompts_per_step=2")
+    assert "guards.steps_without_update=0 to be told only" in str(error)
     assert any(note.startswith("warning: step 3: 3 steps in a row without an update") for note in notes)
     assert str(error).startswith("5 steps in a row without an update. Of the last one's 8 groups 0 were admitted")
     assert "100 % are all wrong" in str(error)
+    # The guards are no part of what a step computes.
+    assert resume(folder / "run", "guards.steps_without_update=0", "run.steps=9")["steps"] == 9
     reporter = Quiet()
     train(
         folder / "told", *rewards, "guards.steps_without_update=0", "run.steps=11", "batch.prompts_per_step=2",

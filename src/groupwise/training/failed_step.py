@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from groupwise.errors import WriteError
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.ranks import Ranks
+from groupwise.track import disk
 from groupwise.training.checkpoint import list_checkpoints
 from groupwise.training.step_batch import StepBatch
 
@@ -34,11 +35,12 @@ def save_failed_step(
     tensors |= {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
     problems = " ".join(group.problem.id for group in sampled)
     header = {"step": str(step), "reason": reason, "problems": problems}
+    # A copy of each: some of them share their storage.
+    copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     try:
-        # A copy of each: some of them share their storage.
-        save_file({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, path, header)
-    except (OSError, SafetensorError) as error:
-        return f"Its batch could not be written to {path}: {error}."
+        disk.fill(path, lambda: save_file(copies, path, header))
+    except WriteError as error:
+        return f"Its batch could not be written: {error}."
     return f"Its batch is in {path}."
 
 

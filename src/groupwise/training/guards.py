@@ -163,19 +163,19 @@ class Guards:
         run = self._run
         raise BrokenRunError(
             f"{text}.\nThe run stopped after step {run.state.step} of {run.config.run.steps}, which is in a "
-            f"checkpoint. Fix the cause, or begin again with {option} to be told only. To resume: groupwise train "
-            f"--resume {run.folder.path}",
+            f"checkpoint. Fix the cause and resume: groupwise train --resume {run.folder.path}, with {option} to be "
+            "told only",
             is_sound=True,
         )
 
     def _break(self, text: str, batch: StepBatch, sound_step: int | None = None) -> None:
-        run, number = self._run, self._number
+        run, number, rate = self._run, self._number, self._run.config.optimizer.lr
         saved = save_failed_step(run.folder.path, batch, self._sampled, number, text, run.ranks)
         sound = sound_before(run.folder.checkpoints, number - 1 if sound_step is None else sound_step)
         raise BrokenRunError(
             f"step {number} of {run.config.run.steps}: {text}.\nNothing of the step is kept. {saved} {sound} Resuming "
-            "repeats the step as it was; what caused it has to change, most often a lower optimizer.lr (now "
-            f"{run.config.optimizer.lr:g})"
+            f"repeats the step as it was, unless what caused it changes: most often optimizer.lr={rate:g} is too high; "
+            f"lower it by groupwise train --resume {run.folder.path} --allow-change optimizer.lr optimizer.lr=RATE"
         )
 
 

@@ -17,8 +17,8 @@ from groupwise.findings import shown
 from groupwise.objective.own.bind import own_sources
 from groupwise.own_code import OBJECT
 
-# What a resumed run may change unasked: how long it is, what it writes, and where it is found.
-RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps")
+# What a resumed run may change unasked: how long it is, what it writes, when it gives up, and where it is found.
+RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps", "guards")
 _OF_THE_START = ("run.output", "run.resume")
 
 # Facts that only the loaded model and the chosen problems tell, each with the option that it belongs to.
@@ -64,10 +64,11 @@ def option_differences(began: Mapping[str, Any], config: TrainConfig) -> list[Di
     before, now = (dict(_flat(json.loads(json.dumps(tree)))) for tree in (began, config.model_dump()))
     found = []
     for key in dict.fromkeys([*before, *now]):
-        if key in (*RESUMABLE, *_OF_THE_START) or (key in before and key in now and before[key] == now[key]):
-            continue
         texts = [shown(values[key]) if key in values else "not there" for values in (before, now)]
-        found.append(Difference(key, f"{texts[0]} when the run began, now {texts[1]}", is_option=True))
+        difference = Difference(key, f"{texts[0]} when the run began, now {texts[1]}", is_option=True)
+        same = key in before and key in now and before[key] == now[key]
+        if not same and not is_allowed(difference, (*RESUMABLE, *_OF_THE_START)):
+            found.append(difference)
     return found
 
 
