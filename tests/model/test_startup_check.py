@@ -10,6 +10,7 @@ from transformers import Phi3Config, Phi3ForCausalLM
 from groupwise.errors import DataError
 from groupwise.model import startup_check
 from groupwise.model.backends import attention
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy
 from groupwise.model.packing import pack
 from groupwise.model.startup_check import TOLERANCE_NATS, check_scoring, checked_tokens
@@ -38,36 +39,38 @@ def phi3(original: int) -> Policy:
     return policy_of(with_attention(Phi3ForCausalLM(config).eval(), "eager"))
 
 
-def refusal(policy: Policy, prompt: int, answer: int) -> str:
+def refusal(policy: Policy, longest: int) -> str:
     with pytest.raises(DataError) as raised:
-        check_scoring(policy, prompt, answer)
+        check_scoring(policy, longest)
     return str(raised.value)
 
 
-def test_n2_angles_that_switch_within_the_length_of_a_run_are_refused() -> None:
-    message = refusal(phi3(48), 30, 60)
-    assert "sequences of 90 tokens" in message
-    assert "its rotary scaling (longrope)" in message
-    assert "longer than 48 tokens" in message
-    assert "Lower sampling.max_new_tokens by 42" in message
-    assert "architecture" not in message
-
-
-def test_n2_the_same_model_is_sound_in_a_run_of_short_sequences() -> None:
-    assert check_scoring(phi3(48), 20, 28) < 1e-4
-    assert check_scoring(phi3(96), 30, 60) < 1e-4
-
-
-def test_n2_the_measurement_finds_it_without_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of one kind of scaling is not needed: long and short sequences in one pack differ by themselves."""
-    monkeypatch.setattr(startup_check, "_refuse_switching_angles", lambda *_: None)
-    message = refusal(phi3(48), 30, 60)
+def test_n2_long_and_short_sequences_in_one_pack_are_told_apart() -> None:
+    """Nothing has to be known of the kind of rotation: one long sequence turns the short ones of its pack."""
+    message = refusal(phi3(48), 90)
     assert float(message.split("differ from the model's own by ")[1].split(" ")[0]) > TOLERANCE_NATS
     assert "shorter ones agree, so that it is their length of 90 tokens (rotary scaling: longrope)" in message
+    assert check_scoring(phi3(48), 48) < 1e-4
+    assert check_scoring(phi3(96), 90) < 1e-4
 
 
-@pytest.mark.parametrize("lengths", [(30, 60), (100, 28), (3, 125), (127, 1), (1, 127)])
-def test_sequences_as_long_as_the_run_are_compared(lengths: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("longest", [48, 49, 50, 57, 64, 65, 90])
+def test_n2_another_back_end_is_sound_at_every_length(longest: int) -> None:
+    policy, note = choose_backend(phi3(48), "auto", longest)
+    assert policy.backend == ("plain" if longest > 48 else "packed")
+    assert ("long-rope" in note) == (longest > 48)
+    assert check_scoring(policy, longest) < 1e-4
+
+
+def test_a_length_that_does_not_agree_chooses_the_other_back_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupwise.model.choose_backend._not_packed", lambda *_: "")
+    policy, note = choose_backend(phi3(48), "auto", 90)
+    assert policy.backend == "plain"
+    assert "shorter ones agree, so that it is their length of 90 tokens" in note
+
+
+@pytest.mark.parametrize("longest", [25, 32, 90, 128])
+def test_sequences_as_long_as_the_run_are_compared(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def noted(groups: Any, device: Any) -> Any:
@@ -75,8 +78,8 @@ def test_sequences_as_long_as_the_run_are_compared(lengths: tuple[int, int], mon
         return pack(groups, device)
 
     monkeypatch.setattr(startup_check, "pack", noted)
-    assert check_scoring(policy_of(build("qwen3")), *lengths) < 1e-5
-    assert max(seen) == sum(lengths)
+    assert check_scoring(policy_of(build("qwen3")), longest) < 1e-5
+    assert max(seen) == longest
     assert min(seen) == 6
 
 
@@ -93,8 +96,8 @@ def test_a_fault_in_long_sequences_alone_is_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(attention.SharedPromptAttention, "attend_rows", forgetful)
     policy = policy_of(build("llama"))
     assert check_scoring(policy) < 1e-5
-    assert "shorter ones agree, so that it is their length of 100 tokens;" not in refusal(policy, 40, 60)
-    assert "their length of 100 tokens" in refusal(policy, 40, 60)
+    assert "shorter ones agree, so that it is their length of 100 tokens;" not in refusal(policy, 100)
+    assert "their length of 100 tokens" in refusal(policy, 100)
 
 
 def test_n5_weights_that_are_not_finite_are_named() -> None:
@@ -102,7 +105,9 @@ def test_n5_weights_that_are_not_finite_are_named() -> None:
     with torch.no_grad():
         policy.model.get_submodule("model.layers.1.mlp").down_proj.weight[0, :3] = math.nan
         policy.model.get_submodule("model.norm").weight[0] = math.inf
-    message = refusal(policy, 0, 0)
+    with pytest.raises(DataError) as raised:
+        choose_backend(policy, "auto", 60)
+    message = str(raised.value)
     assert (
         "model.layers.1.mlp.down_proj.weight (3 of 1536 values, NaN), model.norm.weight (1 of 32 values, infinite)"
         in message
@@ -130,5 +135,5 @@ def test_long_sequences_take_no_square_of_memory(monkeypatch: pytest.MonkeyPatch
         choose(model, name)
 
     monkeypatch.setattr(type(policy.model), "set_attn_implementation", noted)
-    assert check_scoring(policy, 500, 1000) < 1e-4
+    assert check_scoring(policy, 1500) < 1e-4
     assert chosen == ["sdpa", attention.IMPLEMENTATION]

@@ -9,6 +9,7 @@ import torch
 
 from groupwise.completion import Completion
 from groupwise.errors import DataError
+from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.engine_check import STEPS, check_engine
@@ -59,6 +60,12 @@ def test_an_engine_that_disagrees_in_long_sequences_is_refused(off: float) -> No
 def test_n2_angles_that_switch_are_found_by_the_engine_too() -> None:
     with pytest.raises(DataError, match=r"with sequences of up to 90 tokens \(rotary scaling: longrope\)"):
         check_engine(Noted(phi3(48)), phi3(48), PROMPT, 90, SAMPLING, 7)
+
+
+def test_n2_the_other_back_end_agrees_with_its_engine() -> None:
+    policy, _ = choose_backend(phi3(48), "auto", 90)
+    gap = check_engine(InProcessEngine(policy, 64), policy, PROMPT, 90, SAMPLING, 7)
+    assert gap.largest < 1e-4
 
 
 def test_in_bfloat16_the_gap_is_measured_and_not_judged() -> None:

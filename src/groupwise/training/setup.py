@@ -120,9 +120,8 @@ def prepare(
         sampling = sampling_params(config.sampling, policy.stop_ids)
         most_tokens = longest + config.sampling.max_new_tokens
         gap = check_engine(engine, policy, first.ids, most_tokens, sampling, config.run.seed)
-        tracker.note(
-            f"check     trainer and engine agree within {gap.largest:.1g} nats on sequences of up to {gap.tokens} tokens"
-        )
+        within = f"within {gap.largest:.1g} nats on sequences of up to {gap.tokens} tokens"
+        tracker.note(f"check     trainer and engine agree {within}")
         context = {
             "problems": source.fingerprint,
             "threads": choice.threads,
