@@ -190,6 +190,6 @@ def idle(steps: int, metrics: dict[str, Any]) -> str:
         f"{metrics['groups/admitted']:.0f} were admitted and {metrics['groups/failed']:.0f} failed; of those judged "
         f"{percent('groups/all_wrong')} are all wrong, {percent('groups/all_right')} all right; "
         f"{percent('completion/truncated_fraction')} of the answers have no end, −log p is "
-        f"{metrics['completion/neg_logp']:.2f} nats a token. Problems that are neither too hard nor too easy are "
-        "needed, or a model that an earlier step has not destroyed"
+        f"{metrics.get('completion/neg_logp', math.nan):.2f} nats a token. Problems that are "
+        "neither too hard nor too easy are needed, or a model that an earlier step has not destroyed"
     )

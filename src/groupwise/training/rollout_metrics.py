@@ -34,7 +34,7 @@ def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence
         "groups/wanted": Metric(config.batch.prompts_per_step, "max"),
         "groups/accept_rate": accept_rate(collected.sampled, config),
         "tokens/sampled": Metric(float(sum(len(c.ids) for g in collected.sampled for c in g.completions)), "sum"),
-        "completion/neg_logp": neg_logp(collected.sampled),
+        **neg_logp(collected.sampled),
         **grading_metrics(collected.sampled),
         **reward_metrics(groups, config),
     }
@@ -45,17 +45,19 @@ def rollout_metrics(collected: Collected, config: TrainConfig, domains: Sequence
             "groups/sampled": Metric(len(sampled), "sum"),
             "groups/admitted": Metric(admitted, "sum"),
             "groups/accept_rate": accept_rate(sampled, config),
-            "completion/neg_logp": neg_logp(sampled),
+            **neg_logp(sampled),
             **reward_metrics([group for group in sampled if not group.failed], config),
         }
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in own.items()}
     return metrics
 
 
-def neg_logp(groups: Sequence[GradedGroup]) -> Metric:
+def neg_logp(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
     """Mean −log p of all sampled tokens as the engine recorded it: its expectation is the entropy."""
     logps_N = np.concatenate([*(c.logps for group in groups for c in group.completions), np.empty(0, np.float32)])
-    return Metric(-float(logps_N.mean(dtype=np.float64)) if logps_N.size else 0.0, "mean", logps_N.size)
+    if not logps_N.size:
+        return {}
+    return {"completion/neg_logp": Metric(-float(logps_N.mean(dtype=np.float64)), "mean", logps_N.size)}
 
 
 def grading_metrics(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
