@@ -34,7 +34,8 @@ class Completion:
     """What the engine produced; these ids, and no others, are graded and trained on.
 
     logps: log-probability of each token under the distribution it was drawn from, float32.
-    finish_reason: `stop` after a stop token, `length` at max_new_tokens or at the end of the context.
+    finish_reason: `stop` after a stop token or a text of `sampling.stop`, `length` at max_new_tokens or at the end of
+    the context.
     version: of the weights that sampled it. kept: the sets that were sampled from, where they were asked for.
     """
 

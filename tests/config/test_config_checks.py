@@ -37,6 +37,23 @@ ERRORS = [
         ["=5 is more than", "=4", "take at most 4"],
     ),
     (
+        build(prompt={"template": "plain", "chat_template": "a.jinja"}),
+        "prompt.chat_template",
+        ["no effect with prompt.template=plain", "set prompt.template=chat"],
+    ),
+    (
+        build(prompt={"template": "plain", "template_arguments": {"enable_thinking": False}}),
+        "prompt.template_arguments",
+        ["={enable_thinking: false} has no effect with prompt.template=plain"],
+    ),
+    (
+        build(prompt={"template_arguments": {"messages": []}}),
+        "prompt.template_arguments",
+        ["'messages'", "leave it out"],
+    ),
+    (build(sampling={"stop": ["a", ""]}), "sampling.stop", ["empty text"]),
+    (build(sampling={"keep_stop": True}), "sampling.keep_stop", ["no effect with sampling.stop=[]"]),
+    (
         build(advantage={"estimator": {"std_ddof": 0}}),
         "advantage.estimator.std_ddof",
         ["=0 has no effect with advantage.estimator.scale=none", "group_std", "default, 1"],
@@ -566,6 +583,11 @@ WARNINGS = [
         ["differs from token to token", "gspo_token"],
     ),
     (build(entropy={"covariance": "kl_cov"}), "entropy.covariance", ["gradient is 0", "clip_cov"]),
+    (
+        build(sampling={"stop": ["\n\n", "</answer>"]}),
+        "sampling.stop",
+        ["[</answer>]", "before the closing tag", "set sampling.keep_stop=true"],
+    ),
     (
         build(objective={"surrogate": {"type": "cispo", "cap": 0.2}}),
         "objective.surrogate.cap",

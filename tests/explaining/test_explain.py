@@ -551,22 +551,24 @@ def any_value(info: FieldInfo, draw: random.Random) -> Any:
 
 
 NEEDED: dict[type[BaseModel], dict[str, Any]] = {FunctionOptions: {"path": "m:f"}}
-WORDS = {
+WORDS: dict[str, list[Any]] = {
     "path": ["m:f"],
     "gate": ["", "correctness", "format", "math"],
     "requires": ["", "correctness", "format", "code"],
     "grader": ["auto", "math", "code", "maths"],
     "script": ["Latin", "Han", "English"],
     "pattern": ["", "a+", "("],
+    "stop": [[], ["</answer>", ""]],
+    "stop_ids": [[], [7, "<|im_end|>"]],
 }
-"""What options that are text are drawn from."""
+"""What options that are text, or lists, are drawn from."""
 
 
 def any_section(section: type[BaseModel], draw: random.Random) -> dict[str, Any]:
     """A third of a section's options."""
     chosen = {name: info for name, info in section.model_fields.items() if draw.random() < 1 / 3}
     return {
-        name: draw.choice(WORDS[name]) if info.annotation is str else any_value(info, draw)
+        name: draw.choice(WORDS[name]) if info.annotation is str or name in WORDS else any_value(info, draw)
         for name, info in chosen.items()
     }
 

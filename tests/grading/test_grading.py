@@ -202,9 +202,15 @@ def completion_of(policy: Policy, text: str, finish_reason: FinishReason = "stop
     return Completion(ids, np.zeros(len(ids), dtype=np.float32), finish_reason, 0)
 
 
-def graded_by(policy: Policy, config: TrainConfig, texts: Sequence[str], problem: Problem | None = None) -> GradedGroup:
+def graded_by(
+    policy: Policy,
+    config: TrainConfig,
+    texts: Sequence[str],
+    problem: Problem | None = None,
+    finish_reason: FinishReason = "stop",
+) -> GradedGroup:
     problem = problem or Problem("p", (Message("user", "3+4"),), "7", row={"level": 3})
-    completions = [completion_of(policy, text) for text in texts]
+    completions = [completion_of(policy, text, finish_reason) for text in texts]
     with Grader(config, policy.tokenizer, policy.think_ids) as grader:
         grader.check([problem], policy.tokenizer.encode)
         return grader.grade(0, problem, Prompt(np.array([5]), "", opened=False), completions, policy.stop_ids)
@@ -224,6 +230,34 @@ def test_a_function_gets_what_it_names_and_is_paid_by_its_weight(policy: Policy,
     # The stop token is no part of either text, any other special token is part of the raw one.
     assert group.rewards_GK[:, 2].tolist() == [3, 3 + len("<|im_start|>")]
     assert group.totals_G.tolist() == [1 + 1.5, 0 + 1.5 + 0.5 * len("<|im_start|>")]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_text_that_stops_is_cut_or_kept_and_what_is_behind_it_never_counts(
+    policy: Policy, tmp_path: Path, keep: bool
+) -> None:
+    code = "def score(text, raw_text, ids):\n    return len(raw_text) + 100 * len(text) + 10000 * len(ids)\n"
+    functions = {"functions": functions_of(tmp_path, code)}
+    config = config_of(sampling={"stop": ["</x>", "END"], "keep_stop": keep}, rewards=functions)
+    # The last token may bring more than the text; `<|im_start|>` is a token that only the raw text shows.
+    texts = ["<|im_start|>7 END", "<|im_start|>7 </x>", "7 ENDx", "7 <|im_end|>"]
+    group = graded_by(policy, config, texts)
+    assert list(group.texts_G) == (
+        ["<|im_start|>7 END", "<|im_start|>7 </x>", "7 END", "7 "] if keep else ["<|im_start|>7 "] * 2 + ["7 "] * 2
+    )
+    special = len("<|im_start|>")
+    for row, (raw, reward) in enumerate(zip(group.texts_G, group.rewards_GK[:, 2], strict=True)):
+        clean = len(raw) - (special if row < 2 else 0)
+        needed = next(n for n in range(99) if len(decoded(policy, texts[row], n)) >= len(raw))
+        assert reward == len(raw) + 100 * clean + 10000 * needed
+    (untouched,) = graded_by(policy, config, ["7 END 8"], finish_reason="length").texts_G
+    assert untouched == "7 END 8"
+
+
+def decoded(policy: Policy, text: str, tokens: int) -> str:
+    """The text of the first tokens."""
+    ids = policy.tokenizer.encode(text, add_special_tokens=False)[:tokens]
+    return str(policy.tokenizer.decode(ids))
 
 
 def test_a_function_can_say_what_is_right(policy: Policy, tmp_path: Path) -> None:

@@ -1,16 +1,20 @@
 """From messages to the ids of a prompt, and whether the model's turn begins inside an open <think>."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerBase
 
+from groupwise.config.compose import compose_train_config
 from groupwise.config.data import PromptOptions
 from groupwise.errors import DataError
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.problem import Message
+from groupwise.track.console import plan_lines
 
 QUESTION = (Message("user", "3 + 4 = ?"),)
 
@@ -163,6 +167,95 @@ def test_a_template_that_refuses_a_conversation_says_so() -> None:
     renderer = PromptRenderer(tokenizer(NO_SYSTEM), options(system="Be brief."))
     with pytest.raises(DataError, match="roles system, user: System role not supported"):
         renderer.render(QUESTION)
+
+
+# P3: what the tokenizer puts around a text
+
+
+@pytest.mark.parametrize("around", ["<|pad|> $A", "$A <|im_end|>", "<|pad|> $A <|im_end|>", "$A"])
+def test_a_plain_prompt_begins_as_the_tokenizer_wants_and_never_ends(around: str) -> None:
+    own = tokenizer("")
+    specials = [(token, own.convert_tokens_to_ids(token)) for token in ("<|pad|>", "<|im_end|>")]
+    own._tokenizer.post_processor = TemplateProcessing(single=around, special_tokens=specials)
+    assert own.encode("3", add_special_tokens=True)[-1] == (2 if "end" in around else own.encode("3")[-1])
+    prompt = PromptRenderer(own, options(template="plain")).render(QUESTION)
+    begun = "<|pad|>" if "pad" in around else ""
+    assert own.decode(prompt.ids.tolist()) == f"{begun}3 + 4 = ?\n"
+    config = compose_train_config(["demo", "prompt.template=plain"])
+    policy = replace(load_policy("bundled"), tokenizer=own)
+    line = plan_lines(config, policy, "problems", 0, len(prompt.ids), prompt)[-1]
+    assert line.endswith(f"the first is: {begun}3 + 4 = ?\\n")
+
+
+# P4: variables of the template, and one's own template
+
+THINKS = (
+    "{% set mode = level | default('low') %}{%- generation %}x{% endgeneration %}"
+    + CHATML.replace("OPENING", "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}")
+    + "{{ mode }}{% for tool in tools or [] %}{% if loop.first %}{% break %}{% endif %}{% endfor %}{{ bos_token }}"
+)
+
+
+def test_arguments_reach_the_template() -> None:
+    def text(**arguments: Any) -> str:
+        return PromptRenderer(tokenizer(THINKS), options(template_arguments=arguments)).render(QUESTION).text
+
+    begun = "x<|im_start|>user\n3 + 4 = ?<|im_end|>\n<|im_start|>assistant\n"
+    assert text() == begun + "low"
+    assert text(enable_thinking=False) == begun + "<think></think>low"
+    assert text(enable_thinking=True, level="high", bos_token="B") == begun + "highB"
+
+
+def test_a_closed_reasoning_of_the_template_is_not_open() -> None:
+    """So that the format asks the completion for both tags, as it does without them."""
+    renderer = PromptRenderer(tokenizer(THINKS), options(template_arguments={"enable_thinking": False}))
+    assert not renderer.render(QUESTION).opened
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("enable_thinkin", "did you mean enable_thinking\\?. Variables that it reads: enable_thinking, level, tools"),
+        ("tokenize", "never reads. Variables that"),
+        ("mode", "never reads"),
+    ],
+)
+def test_an_argument_that_the_template_never_reads_is_named(name: str, message: str) -> None:
+    with pytest.raises(DataError, match=rf"prompt.template_arguments sets '{name}', which .*{message}"):
+        PromptRenderer(tokenizer(THINKS), options(template_arguments={name: False, "level": "high"}))
+
+
+def test_a_template_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}{{ tail }}", encoding="utf-8")
+    mine = options(chat_template=str(file), template_arguments={"tail": "»"})
+    for template in (None, "", CHATML):
+        assert PromptRenderer(tokenizer(template), mine).render(QUESTION).text == "[3 + 4 = ?]»"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{% for %}", r"mine\.jinja' is not a Jinja template: line 1"),
+        (b"\xff", r"mine\.jinja' cannot be read"),
+        (None, r"mine\.jinja' cannot be read"),
+    ],
+)
+def test_a_template_of_ones_own_that_is_none(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = tmp_path / "mine.jinja"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        PromptRenderer(tokenizer(), options(chat_template=str(file)))
+
+
+def test_a_model_with_several_templates() -> None:
+    own = tokenizer()
+    own.chat_template = {"default": CHATML.replace("OPENING", ""), "other": "{{ x }}"}
+    assert PromptRenderer(own, PromptOptions()).render(QUESTION).text.endswith("assistant\n")
+    own.chat_template = {"other": "{{ x }}"}
+    with pytest.raises(DataError, match="multiple chat templates"):
+        PromptRenderer(own, PromptOptions())
 
 
 def test_a_tokenizer_without_a_pad_token_is_enough() -> None:

@@ -15,6 +15,7 @@ from tests.options.function_cases import FUNCTIONS_FILE
 from tests.options.own_cases import OWN_FILE
 
 COUNT = 8
+TEMPLATE = "Q: {{ messages[-1].content }}\n{% if add_generation_prompt %}A{{ mark or ':' }}{% endif %}"
 
 
 def questions(seed: int = 0) -> list[str]:
@@ -57,6 +58,7 @@ def write_files(folder: Path) -> dict[str, str]:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows[name]), encoding="utf-8")
     (folder / "functions.py").write_text(FUNCTIONS_FILE, encoding="utf-8")
     (folder / "own.py").write_text(OWN_FILE, encoding="utf-8")
+    (folder / "template.jinja").write_text(TEMPLATE, encoding="utf-8")
     model = folder / "model"
     model.mkdir()
     policy = load_policy("bundled")
@@ -68,5 +70,6 @@ def write_files(folder: Path) -> dict[str, str]:
         "half": str(folder / "half"),
         "functions": str(folder / "functions.py"),
         "own": str(folder / "own.py"),
+        "template": str(folder / "template.jinja"),
         "folder": str(folder),
     }

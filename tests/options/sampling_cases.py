@@ -72,6 +72,20 @@ def decoded_batches(trace: Trace) -> list[int]:
     return [min(12, engine.batch_sequences)]
 
 
+def up_to(end: str, trace: Trace) -> list[list[int]]:
+    """What was sampled, up to the token that completes a text."""
+    cut = []
+    for ids in trace.sampled_ids():
+        texts = (trace.policy.tokenizer.decode(ids[:length]) for length in range(1, len(ids) + 1))
+        cut.append(ids[: next((length for length, text in enumerate(texts, start=1) if end in text), None)])
+    return cut
+
+
+def runs_on(end: str, trace: Trace) -> bool:
+    """Whether an answer goes on behind a text."""
+    return any(end in trace.policy.tokenizer.decode(ids[:-1]) for ids in trace.sampled_ids())
+
+
 WARM = ("sampling.temperature=1.3", "sampling.replay_mask=true")
 
 SAMPLING = {
@@ -81,6 +95,25 @@ SAMPLING = {
         lambda t: max(len(ids) for ids in t.sampled_ids()),
         lambda t: t.config.sampling.max_new_tokens,
         same=lambda t: [ids[:8] for ids in t.sampled_ids()],
+    ),
+    "sampling.stop_ids": Case(
+        ("[]", '["</think>", 17]'),
+        lambda t: runs_on("</think>", t),
+        lambda t: not t.config.sampling.stop_ids,
+        same=lambda t: [ids[: ids.index(17) + 1] if 17 in ids else ids for ids in up_to("</think>", t)],
+    ),
+    "sampling.stop": Case(
+        ("[]", '["boxed{", "zebra"]'),
+        lambda t: runs_on("boxed{", t),
+        lambda t: not t.config.sampling.stop,
+        same=lambda t: up_to("boxed{", t),
+    ),
+    "sampling.keep_stop": Case(
+        ("false", "true"),
+        lambda t: any("boxed{" in row["completion"] for row in t.rows()),
+        lambda t: t.config.sampling.keep_stop,
+        base=('sampling.stop=["boxed{"]',),
+        same=Trace.sampled_ids,
     ),
     "sampling.top_k": Case(("2", "5"), set_sizes, expected_sizes, base=WARM, same=asked),
     "sampling.top_p": Case(("0.8", "0.99"), set_sizes, expected_sizes, base=WARM, same=asked),

@@ -131,6 +131,8 @@ def expected_prompt(trace: Trace) -> str:
     system = [f"system\n{options.system}"] if options.system else []
     if options.template == "plain":
         return f"{question}\n{options.prefill}"
+    if options.chat_template:
+        return f"Q: {question}\nA{options.template_arguments.get('mark', ':')}"
     return chat(*system, *shown, f"user\n{question}") + "<|im_start|>assistant\n" + options.prefill
 
 
@@ -165,6 +167,10 @@ MODEL = {
         same=outcome,
     ),
     "prompt.template": Case(("chat", "plain"), Trace.prompt, expected_prompt, same=asked),
+    "prompt.chat_template": Case(("", "{template}"), Trace.prompt, expected_prompt, same=asked),
+    "prompt.template_arguments": Case(
+        ("{}", '{mark: " ="}'), Trace.prompt, expected_prompt, base=("prompt.chat_template={template}",), same=asked
+    ),
     "prompt.system": Case(("", "Be brief."), Trace.prompt, expected_prompt, same=asked),
     "prompt.examples": Case(
         ("[]", '[{problem: "1 + 1?", answer: "\\\\boxed{2}"}]'), Trace.prompt, expected_prompt, same=asked

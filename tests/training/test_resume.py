@@ -419,7 +419,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
         "the source of reward.py:reward (sha256 ",
     ),
     "model.path": (another_model, "the weights of the model that the run began with"),
-    "prompt.template": (another_template, "the chat template of the model's tokenizer"),
+    "prompt.template": (another_template, "the chat template"),
     "optimizer.beta2": (edited_config, "0.95 when the run began, now 0.9"),
 }
 

@@ -433,7 +433,7 @@ def test_a_run_goes_on_only_as_what_it_was(stopped: Path) -> None:
         ("problems", "problems.train: the problems that are trained on"),
         ("eval_problems", "problems.eval: the problems that are measured on"),
         ("initial_weights", "model.path: the weights of the model that the run began with"),
-        ("chat_template", "prompt.template: the chat template of the model's tokenizer"),
+        ("chat_template", "prompt.template: the chat template"),
     ):
         (stopped / "context.json").write_text(json.dumps({**context, key: "0" * 64}))
         with pytest.raises(DataError, match=f"this changed:\n- {what}\n"):

@@ -1,6 +1,6 @@
 """Options of what is trained on what: the model, its prompts, problems and their domains, sampling and grading."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -58,7 +58,13 @@ class PromptOptions(Options):
     """How a problem becomes the prompt."""
 
     template: Literal["chat", "plain"] = "chat"
-    """`chat` uses the tokenizer's chat template; `plain` joins the contents with blank lines."""
+    """`chat` uses a chat template; `plain` joins the contents with blank lines."""
+
+    chat_template: str = ""
+    """A file with a chat template in Jinja, used in place of the tokenizer's; empty for the tokenizer's."""
+
+    template_arguments: dict[str, Any] = {}
+    """Variables for the chat template, for example `{enable_thinking: false}`."""
 
     system: str = ""
     """A system message put first; empty for none."""
@@ -149,6 +155,16 @@ class SamplingOptions(Section):
 
     max_new_tokens: PositiveInt = 512
     """Longest completion, in tokens. A completion that reaches it is truncated."""
+
+    stop_ids: list[int | str] = []
+    """Tokens that end a completion, next to those that the model names: an id, or the token's text, `"<|im_end|>"`."""
+
+    stop: list[str] = []
+    """Texts that end a completion, however they fall into tokens. The token that completes one is the last, and is
+    trained."""
+
+    keep_stop: bool = False
+    """Whether what is graded ends behind the text of `stop`, as a closing tag has to, or before it."""
 
     top_k: NonNegativeInt = 0
     """Sample from the most likely tokens only; 0 for all."""

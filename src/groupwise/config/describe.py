@@ -88,7 +88,14 @@ def type_text(info: FieldInfo) -> str:
 def annotation_text(annotation: Any) -> str:
     """A type in words. Raises TypeError for a type that has no words yet, so that a new kind of option gets them."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    simple = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "nothing (null)"}
+    simple = {
+        bool: "true or false",
+        int: "an integer",
+        float: "a number",
+        str: "text",
+        type(None): "nothing (null)",
+        Any: "any",
+    }
     if annotation in simple:
         return simple[annotation]
     if techniques := as_techniques(annotation):

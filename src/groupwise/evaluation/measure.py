@@ -131,9 +131,8 @@ def measure_all(
         UnmeasuredError: if no answer could be judged.
     """
     grader = grader.for_measuring()
-    stop_ids, longest = policy.stop_ids, config.sampling.max_new_tokens
-    greedy = SamplingParams(temperature=0.0, max_new_tokens=longest, stop_ids=stop_ids)
-    sampled = replace(sampling_params(config.sampling, stop_ids), record_kept=False)
+    sampled = replace(sampling_params(config.sampling, policy.stop_ids), record_kept=False)
+    greedy = replace(sampled, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
     modes = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
     plain = PromptRenderer(policy.tokenizer, config.prompt)
     opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rich.console import Console
@@ -17,9 +17,10 @@ from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.startup_check import check_prompts
+from groupwise.model.stop_check import check_stops
 from groupwise.model.threads import ThreadChoice, choose_threads
 from groupwise.problem import Message, Problem
-from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
+from groupwise.rollout.engine import SampleRequest, make_engine, sampling_params
 from groupwise.rollout.sampling import derive_seed
 
 
@@ -35,6 +36,7 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
     longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
     policy, slower = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
     remarks += [slower] if slower else []
+    remarks += check_stops(renderer, renderer.render(problems[0].messages), policy, config.sampling)
     with (
         closing(make_engine(config, policy)) as engine,
         Grader(config, policy.tokenizer, policy.think_ids, objects) as grader,
@@ -53,7 +55,7 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
 
 
 def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
-    policy = load_policy(config.model.path, config.model.compute_dtype)
+    policy = load_policy(config.model.path, config.model.compute_dtype, stop_ids=tuple(config.sampling.stop_ids))
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)
 
@@ -79,9 +81,10 @@ def sample(
     longest = check_prompts(renderer, [problem], policy, config.sampling.max_new_tokens)
     policy, _ = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
     prompt = renderer.render(problem.messages)
+    check_stops(renderer, prompt, policy, config.sampling)
     seeds = tuple(derive_seed(config.run.seed, "sample command", g) for g in range(samples))
-    options = config.sampling
-    sampling = SamplingParams(temperature, options.max_new_tokens, policy.stop_ids, top_k, top_p, options.min_p)
+    sampling = sampling_params(config.sampling, policy.stop_ids)
+    sampling = replace(sampling, temperature=temperature, top_k=top_k, top_p=top_p, record_kept=False)
     with closing(make_engine(config, policy)) as engine:
         (completions,) = engine.generate([SampleRequest(prompt.ids, seeds)], sampling)
     return [

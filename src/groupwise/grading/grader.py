@@ -108,16 +108,22 @@ class Grader(Closing):
         stop_ids: Sequence[int],
     ) -> PendingGroup:
         """Begin to grade: what is slow is begun in other processes."""
-        options = self._config.rewards_of(problem.domain)
+        options, sampling = self._config.rewards_of(problem.domain), self._config.sampling
         responses, clean_texts = [], []
         for completion in completions:
             ids = [int(token) for token in completion.ids]
             # The stop token ends the answer without being part of it; every other special token stays visible.
-            content = ids[:-1] if ids and ids[-1] in stop_ids else ids
+            ended = bool(ids) and ids[-1] in stop_ids
+            content = ids[:-1] if ended else ids
             text = self._tokenizer.decode(content, skip_special_tokens=False)
+            clean = self._tokenizer.decode(content, skip_special_tokens=True)
             truncated = completion.finish_reason == "length"
+            if sampling.stop and not truncated and not ended:
+                text, clean = (cut(whole, sampling.stop, sampling.keep_stop) for whole in (text, clean))
+                while content and len(self._tokenizer.decode(content[:-1], skip_special_tokens=False)) >= len(text):
+                    content = content[:-1]
             responses.append(Response(tuple(content), text, truncated, prompt.opened))
-            clean_texts.append(self._tokenizer.decode(content, skip_special_tokens=True))
+            clean_texts.append(clean)
         verdicts = None
         if options.correctness.grader not in options.functions:
             verdicts = tuple(self._pool.verdict(problem, response, options.correctness) for response in responses)
@@ -170,6 +176,12 @@ class Grader(Closing):
             columns={name: columns.get(name, [OFF] * len(responses)) for name in self.names_K},
             config=self._config,
         )
+
+
+def cut(text: str, stops: Sequence[str], keep: bool) -> str:
+    """A text before or, with `keep`, behind that of `stops` which it completes first; whole where it has none."""
+    found = [(start + len(stop), start) for stop in stops if (start := text.find(stop)) >= 0]
+    return text[: min(found)[0 if keep else 1]] if found else text
 
 
 def _measured(options: RewardOptions) -> RewardOptions:

@@ -4,7 +4,7 @@ import copy
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
 from groupwise.model.foreign_files import check_config, check_files, foreign
 from groupwise.model.size import model_folder, stored_dtype
+from groupwise.model.special_ids import stop_ids_of, think_ids_of
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
 # come back, so that they would fill a gigabyte; within one pass the layers share some twenty. Both variables are read
@@ -46,8 +47,10 @@ HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 class Policy:
     """A model to sample from and to train.
 
-    stop_ids: the tokens that end a completion. think_ids: the ids of `<think>` and `</think>` where each is one token.
-    max_context_tokens: prompt and completion together may not be longer.
+    stop_ids: the tokens that end a completion, those that the run names included. think_ids: the ids of `<think>` and
+    `</think>` where each is one token. max_context_tokens: prompt and completion together may not be longer.
+    vocabulary: ids from there on are rows that fill up the head, which the tokenizer has no token for: they have
+    probability 0. None where every row counts.
     backend: how it is run, see `choose_backend`. stored_dtype: of the files that it came from.
     """
 
@@ -60,6 +63,7 @@ class Policy:
     max_context_tokens: int
     backend: Literal["packed", "plain"] = "packed"
     stored_dtype: torch.dtype = torch.float32
+    vocabulary: int | None = None
 
     @property
     def device(self) -> torch.device:
@@ -112,12 +116,15 @@ def load_policy(
     path: str,
     compute_dtype: Literal["float32", "bfloat16"] = "float32",
     trainable: Literal["all", "all_but_embeddings"] = "all",
+    stop_ids: Sequence[int | str] = (),
 ) -> Policy:
     """Load a model in float32, in evaluation mode (dropout would change every log-probability).
 
+    stop_ids: tokens that end a completion, next to those that the model's own files name.
+
     Raises:
         DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
-            there, or if nothing would be trained.
+            there, if one of `stop_ids` is no token, or if nothing would be trained.
     """
     transformers_logging.disable_progress_bar()
     for variable in SHAPE_CACHES:
@@ -136,10 +143,11 @@ def load_policy(
         tokenizer=tokenizer,
         name=path,
         compute_dtype=getattr(torch, compute_dtype),
-        stop_ids=_stop_ids(model, tokenizer, path),
-        think_ids=_think_ids(tokenizer),
+        stop_ids=stop_ids_of(model, tokenizer, path, stop_ids),
+        think_ids=think_ids_of(tokenizer),
         max_context_tokens=_max_context(model.config),
         stored_dtype=torch.float32 if gguf_file else getattr(torch, stored_dtype(where)),
+        vocabulary=min(max(tokenizer.get_vocab().values()) + 1, model.get_output_embeddings().weight.shape[0]),
     )
 
 
@@ -265,25 +273,6 @@ def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:
         model.get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):
         raise DataError("the model has no trainable weights: nothing could be learned")
-
-
-def _stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> tuple[int, ...]:
-    found: set[int] = set()
-    for stated in (getattr(model.generation_config, "eos_token_id", None), tokenizer.eos_token_id):
-        found.update(stated if isinstance(stated, list) else [] if stated is None else [stated])
-    if not found:
-        raise DataError(
-            f"the model '{name}' names no end-of-sequence token, so that no completion could ever end: "
-            "set eos_token in its tokenizer_config.json or eos_token_id in its generation_config.json"
-        )
-    return tuple(sorted(found))
-
-
-def _think_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int] | None:
-    pair = [tokenizer.encode(tag, add_special_tokens=False) for tag in ("<think>", "</think>")]
-    if any(len(ids) != 1 or ids[0] == tokenizer.unk_token_id for ids in pair):
-        return None
-    return int(pair[0][0]), int(pair[1][0])
 
 
 def _max_context(config: Any) -> int:

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from groupwise.completion import Prompt
 from groupwise.config.data import PromptOptions
-from groupwise.errors import DataError
+from groupwise.model.chat_template import ChatTemplate
 from groupwise.problem import Message
 
 OPEN, CLOSE = "<think>", "</think>"
@@ -21,13 +20,10 @@ class PromptRenderer:
         """`prefill` is put behind the configured one, to force the beginning of every answer.
 
         Raises:
-            DataError: if the chat template is asked for and the tokenizer has none.
+            DataError: if the chat template is asked for and cannot be used; see `ChatTemplate`.
         """
-        if options.template == "chat" and not tokenizer.chat_template:
-            raise DataError(
-                "the tokenizer has no chat template: set prompt.template=plain, or add a chat_template to the "
-                "tokenizer_config.json of the model"
-            )
+        self._template = ChatTemplate(tokenizer, options) if options.template == "chat" else None
+        self._first_ids = [] if self._template else _first_ids(tokenizer)
         self._tokenizer = tokenizer
         self._options = options
         self._prefill = options.prefill + prefill
@@ -39,14 +35,14 @@ class PromptRenderer:
             DataError: if the chat template refuses the conversation.
         """
         turns = self._with_examples(messages)
-        if self._options.template == "plain":
+        if self._template is None:
             text = "\n\n".join(turn.content for turn in turns) + "\n" + self._prefill
             turn_opening = self._prefill
         else:
-            text, turn_opening = self._chat(turns)
-        ids = self._tokenizer.encode(text, add_special_tokens=self._options.template == "plain")
+            text, turn_opening = self._chat(self._template, turns)
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
         return Prompt(
-            ids=np.asarray(ids, dtype=np.int64),
+            ids=np.asarray(self._first_ids + ids, dtype=np.int64),
             text=text,
             opened=turn_opening.rfind(OPEN) > turn_opening.rfind(CLOSE),
         )
@@ -61,16 +57,22 @@ class PromptRenderer:
         ]
         return [*system, *shown, *(message for message in messages if message.role != "system")]
 
-    def _chat(self, turns: list[Message]) -> tuple[str, str]:
-        chat = [{"role": turn.role, "content": turn.content} for turn in turns]
-        try:
-            closed = self._tokenizer.apply_chat_template(chat, tokenize=False)
-            text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        except (TemplateError, ValueError) as error:
-            roles = ", ".join(turn.role for turn in turns)
-            raise DataError(f"the chat template refuses a conversation with the roles {roles}: {error}") from error
+    def end_of_answer(self) -> str:
+        """What the chat template writes behind an answer; see `ChatTemplate`."""
+        return "" if self._template is None else self._template.end_of_answer()
+
+    def _chat(self, template: ChatTemplate, turns: list[Message]) -> tuple[str, str]:
+        closed, text = (template.write(turns, open_turn) for open_turn in (False, True))
         # What the template itself puts at the beginning of the model's turn; some templates open <think> there. A
         # template may also write the last message otherwise when it is about to be answered.
         shared = next((i for i, pair in enumerate(zip(closed, text, strict=False)) if pair[0] != pair[1]), len(closed))
         opening = text[shared:]
         return text + self._prefill, opening + self._prefill
+
+
+def _first_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The special tokens that the tokenizer puts before a text. What it puts behind would end the prompt."""
+    alone: list[int] = tokenizer.encode("a", add_special_tokens=False)
+    whole: list[int] = tokenizer.encode("a", add_special_tokens=True)
+    places = (start for start in range(len(whole)) if whole[start : start + len(alone)] == alone)
+    return whole[: next(places, 0)]

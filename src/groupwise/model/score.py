@@ -1,5 +1,7 @@
 """Log-probabilities and entropies of sampled tokens under the policy."""
 
+from dataclasses import replace
+
 from groupwise.config import TrainConfig
 from groupwise.model.backends.packed import Packed
 from groupwise.model.backends.packed_cpu.layers import PackedCpu
@@ -35,4 +37,4 @@ def backend_of(policy: Policy) -> Backend:
 def score(policy: Policy, batch: PackedBatch, scoring: Scoring, mask: SamplingMask | None = None) -> Scores:
     """Score every response token at the sampling temperature and, with a sampling mask, over its kept set."""
     with policy.arithmetic():
-        return backend_of(policy).score(batch, scoring, mask)
+        return backend_of(policy).score(batch, replace(scoring, vocabulary=policy.vocabulary), mask)

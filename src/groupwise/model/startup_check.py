@@ -51,7 +51,7 @@ def check_scoring(policy: Policy, longest_tokens: int = 0) -> float:
     Raises:
         DataError: if they differ, so that this architecture cannot be trained right.
     """
-    vocabulary = policy.model.get_input_embeddings().num_embeddings
+    vocabulary = policy.vocabulary or policy.model.get_input_embeddings().num_embeddings
     longest = checked_tokens(policy, longest_tokens)
     draws = np.random.Generator(np.random.Philox(0)).integers(0, vocabulary, 24 + longest)
     groups = [
@@ -150,7 +150,7 @@ def _last_logps(policy: Policy, ids: Ids, count: int) -> torch.Tensor:
         logits_1TV = policy.model(input_ids=ids_1T[:, :-1], use_cache=False, logits_to_keep=count).logits
     except TypeError:
         logits_1TV = policy.model(input_ids=ids_1T[:, :-1], use_cache=False).logits
-    logps_TV = torch.log_softmax(logits_1TV[0, -count:].float(), dim=-1)
+    logps_TV = torch.log_softmax(logits_1TV[0, -count:, : policy.vocabulary].float(), dim=-1)
     return logps_TV.gather(1, ids_1T[0, -count:].unsqueeze(1)).squeeze(1).cpu()
 
 

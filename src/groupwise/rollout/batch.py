@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.completion import Completion, KeptSets
+from groupwise.model.stop_strings import StopStrings
 from groupwise.rollout.engine import SampleRequest
 
 
@@ -117,13 +118,15 @@ class Rows:
 class Record:
     """Tokens, log-probabilities, kept sets and ends of all B sequences."""
 
-    def __init__(self, limit_B: Tensor, longest: int, stop_ids: Sequence[int]) -> None:
+    def __init__(self, limit_B: Tensor, longest: int, stop_ids: Sequence[int], stop: StopStrings | None = None) -> None:
         device = limit_B.device
         # What a row draws after its end lands in the column behind it.
         self._tokens_BT = torch.zeros(len(limit_B), longest + 1, dtype=torch.int64, device=device)
         self._logps_BT = torch.zeros(len(limit_B), longest + 1, dtype=torch.float32, device=device)
         self._stopped_B = torch.zeros(len(limit_B), dtype=torch.bool, device=device)
         self._stops = torch.tensor(stop_ids, device=device)
+        self._strings = stop
+        self._ending_V = None if stop is None else stop.ending_V.to(device)
         self._length_B = limit_B.clone()
         # Of every position: the sequence of each kept token, the token, and the sequences with the size of each set.
         self._owners: list[Tensor] = []
@@ -139,6 +142,10 @@ class Record:
         # A row that has ended stays where it is, so that no position is ever outside of the context.
         rows.position_A = rows.position_A + rows.running_A
         stopping_A = (token_A.unsqueeze(1) == self._stops).any(dim=1) & rows.running_A
+        if self._strings is not None and self._ending_V is not None:
+            for row in (self._ending_V[token_A] & rows.running_A & ~stopping_A).nonzero().squeeze(1).tolist():
+                ids = self._tokens_BT[rows.sequence_A[row], : rows.position_A[row]].tolist()
+                stopping_A[row] = self._strings.are_in(ids)
         stopped = rows.sequence_A[stopping_A]
         self._length_B[stopped] = rows.position_A[stopping_A]
         self._stopped_B[stopped] = True

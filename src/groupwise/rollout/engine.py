@@ -20,7 +20,9 @@ class SamplingParams:
     """How tokens are drawn. The same object serves the engine and every scorer of its completions.
 
     temperature: 0 takes the most likely token. top_k 0, top_p 1 and min_p 0 keep the whole vocabulary.
-    stop_ids: a completion ends with the first of these, which belongs to it.
+    stop_ids: a completion ends with the first of these, which belongs to it. stop: it also ends with the token that
+    completes one of these texts, wherever they begin and end in tokens; all of these tokens belong to it.
+    vocabulary: tokens from this id on are never drawn (see `Policy`, from which the engine takes it).
     record_kept: completions carry the set of tokens that was sampled from at each position, so that every scorer can
     normalise over the same one. It then has at most `KEPT_LIMIT` tokens, whatever top_k says.
     """
@@ -32,6 +34,8 @@ class SamplingParams:
     top_p: float = 1.0
     min_p: float = 0.0
     record_kept: bool = False
+    stop: tuple[str, ...] = ()
+    vocabulary: int | None = None
 
 
 def sampling_params(options: SamplingOptions, stop_ids: tuple[int, ...]) -> SamplingParams:
@@ -44,6 +48,7 @@ def sampling_params(options: SamplingOptions, stop_ids: tuple[int, ...]) -> Samp
         top_p=options.top_p,
         min_p=options.min_p,
         record_kept=options.replay_mask,
+        stop=tuple(options.stop),
     )
 
 

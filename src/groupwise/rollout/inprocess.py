@@ -1,6 +1,7 @@
 """Sampling in the trainer's own process: prompts once per group, a row that ends makes room for a waiting sample."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from groupwise.completion import Completion
 from groupwise.model.cache import KVCache
 from groupwise.model.decoder import Decoder
 from groupwise.model.load import Policy
+from groupwise.model.stop_strings import StopStrings
 from groupwise.rollout.batch import Queue, Record, Rows
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.plain_sampling import sample_plain
@@ -73,7 +75,9 @@ class InProcessEngine(RolloutEngine):
     ) -> Iterator[tuple[int, list[Completion]]]:
         device = self._policy.device
         queue = Queue(requests, sampling.max_new_tokens, self._policy.max_context_tokens, device)
-        record = Record(queue.limit_B, queue.longest, sampling.stop_ids)
+        stop = StopStrings.of(self._policy.tokenizer, sampling.stop) if sampling.stop else None
+        record = Record(queue.limit_B, queue.longest, sampling.stop_ids, stop)
+        sampling = replace(sampling, vocabulary=self._policy.vocabulary)
         if self._policy.backend == "plain":
             batches = sample_plain(self._model, queue, record, sampling, self._batch_sequences)
         else:

@@ -65,7 +65,7 @@ def draw(logits_BV: Tensor, uniform_B: Tensor, sampling: SamplingParams) -> tupl
         token_B; logp_B: its log-probability under the distribution that it was drawn from (at temperature 0, under
         the unchanged one); kept_BV: which tokens could be drawn, where that is to be recorded.
     """
-    logits_BV = filtered_logits(logits_BV, sampling)
+    logits_BV = filtered_logits(logits_BV[:, : sampling.vocabulary], sampling)
     highest_B1 = logits_BV.amax(dim=-1, keepdim=True)
     rows, vocabulary = logits_BV.shape
     # Whole blocks, so that only sums of blocks and the tokens of one block need the accuracy of float64.

@@ -91,11 +91,15 @@ def plan_lines(
     batch = config.batch
     weights = sum(weight.numel() for _, weight in policy.trainable())
     updates = batch.epochs_per_step * batch.minibatches_per_step
-    prompt = first.text.replace("\n", "\\n")
+    # As the model sees it: with what the tokenizer put in front of the text.
+    prompt = str(policy.tokenizer.decode(first.ids.tolist(), skip_special_tokens=False)).replace("\n", "\\n")
     shown = prompt if len(prompt) <= 160 else f"{prompt[:60]} … {prompt[-96:]}"
     measured = f"measured on {eval_problems} held-out problems" if eval_problems else "not measured"
+    head = policy.model.get_output_embeddings().weight.shape[0]
+    spare = head - (policy.vocabulary or head)
+    unused = f"; the tokenizer has no tokens for {spare} of {head} ids, which are never sampled" if spare else ""
     return [
-        f"model     {policy.name}: {weights / 1e6:.2f} M trained weights, {config.model.compute_dtype} compute",
+        f"model     {policy.name}: {weights / 1e6:.2f} M trained weights, {config.model.compute_dtype} compute{unused}",
         f"problems  {problems}; {measured}",
         f"step      {batch.prompts_per_step} problems × {batch.samples_per_prompt} samples of at most "
         f"{config.sampling.max_new_tokens} tokens, {updates} optimizer {'step' if updates == 1 else 'steps'}; "

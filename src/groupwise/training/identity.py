@@ -25,7 +25,7 @@ _OF_THE_START = ("run.output", "run.resume")
 _LOADED = {
     "initial_weights": ("model.path", "the weights of the model that the run began with"),
     "tokenizer": ("model.path", "the tokens of the model's tokenizer"),
-    "chat_template": ("prompt.template", "the chat template of the model's tokenizer"),
+    "chat_template": ("prompt.template", "the chat template"),
     "problems": ("problems.train", "the problems that are trained on"),
     "eval_problems": ("problems.eval", "the problems that are measured on"),
 }
@@ -51,11 +51,11 @@ def of_files(config: TrainConfig, files: Mapping[str, ProblemFile]) -> dict[str,
     }
 
 
-def of_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """The facts of a tokenizer: which tokens it has, and its chat template."""
+def of_tokenizer(tokenizer: PreTrainedTokenizerBase, file: str) -> dict[str, str]:
+    """The facts of a tokenizer: which tokens it has, and its chat template or the one in `file`, where there is one."""
     return {
         "tokenizer": _digest(sorted(tokenizer.get_vocab().items())),
-        "chat_template": _digest(tokenizer.chat_template),
+        "chat_template": _digest(Path(file).read_text(encoding="utf-8") if file else tokenizer.chat_template),
     }
 
 

@@ -171,7 +171,9 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def _measure_initial(run: Run) -> dict[str, Measurement]:
     """The same measurement of the weights that the run began with, loaded again from where they came."""
-    policy = run_like(load_policy(run.config.model.path, run.config.model.compute_dtype), run.policy)
+    options = run.config.model
+    policy = load_policy(options.path, options.compute_dtype, stop_ids=tuple(run.config.sampling.stop_ids))
+    policy = run_like(policy, run.policy)
     if fingerprint_weights(policy) != run.context["initial_weights"]:
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}

@@ -19,6 +19,7 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts
+from groupwise.model.stop_check import check_stops
 from groupwise.model.threads import choose_threads
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
@@ -93,7 +94,9 @@ def prepare(
     """
     with ExitStack() as stack:
         files = named_files(config)
-        policy = load_policy(config.model.path, config.model.compute_dtype, config.model.trainable)
+        policy = load_policy(
+            config.model.path, config.model.compute_dtype, config.model.trainable, tuple(config.sampling.stop_ids)
+        )
         choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
         tracker.note(f"threads {choice}")
         renderer = PromptRenderer(policy.tokenizer, config.prompt)
@@ -108,10 +111,11 @@ def prepare(
             tracker.note(f"backend   {slower}")
         grader = stack.enter_context(Grader(config, policy.tokenizer, policy.think_ids, objects))
         remarks += grader.check(problems, policy.tokenizer.encode)
+        first = renderer.render(source.some[0].messages)
+        remarks += check_stops(renderer, first, policy, config.sampling)
         for remark in remarks:
             tracker.note(remark)
         reference = frozen_copy(policy) if config.uses_kl else None
-        first = renderer.render(source.some[0].messages)
         for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
             tracker.note(line)
         micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
@@ -129,7 +133,7 @@ def prepare(
             "torch": torch.__version__,
             "initial_weights": fingerprint_weights(policy),
             "eval_problems": fingerprint(held_out),
-            **of_tokenizer(policy.tokenizer),
+            **of_tokenizer(policy.tokenizer, config.prompt.chat_template),
             **of_files(config, files),
         }
         stack.pop_all()

@@ -20,6 +20,8 @@ def techniques(config: TrainConfig) -> Iterator[Finding]:
 CHECKS: tuple[Callable[[TrainConfig], Iterator[Finding]], ...] = (
     schedule.run,
     data.problems,
+    data.prompt,
+    data.stops,
     data.sampling,
     data.batch,
     data.active_sampling,

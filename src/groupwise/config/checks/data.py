@@ -47,6 +47,32 @@ def _sources(config: TrainConfig) -> Iterator[Finding]:
         yield error(("problems.eval",), text)
 
 
+def prompt(config: TrainConfig) -> Iterator[Finding]:
+    """Options of a chat template, where there is none."""
+    if config.prompt.template == "plain":
+        for name in ("chat_template", "template_arguments"):
+            yield from unused_option(config, f"prompt.{name}", "prompt.template=plain", "set prompt.template=chat")
+    for name in {"messages", "add_generation_prompt"} & config.prompt.template_arguments.keys():
+        text = f"prompt.template_arguments has {name!r}, which is the conversation's own; leave it out"
+        yield error(("prompt.template_arguments",), text)
+
+
+def stops(config: TrainConfig) -> Iterator[Finding]:
+    """Texts that end completions."""
+    options = config.sampling
+    if "" in options.stop:
+        yield error(("sampling.stop",), "sampling.stop has an empty text, which every answer holds; leave it out")
+    if not options.stop:
+        yield from unused_option(config, "sampling.keep_stop", "sampling.stop=[]", "name texts in sampling.stop")
+    cut = [] if options.keep_stop else [text for text in options.stop if text.startswith("</")]
+    if cut:
+        text = (
+            f"sampling.stop={shown(cut)} with sampling.keep_stop=false: what is graded ends before the closing tag, so "
+            "that a format that asks for it is never kept; set sampling.keep_stop=true"
+        )
+        yield warning(("sampling.stop", "sampling.keep_stop"), text)
+
+
 def sampling(config: TrainConfig) -> Iterator[Finding]:
     """Sampling from a part of the vocabulary: every scorer has to know the part."""
     options = config.sampling

@@ -97,7 +97,7 @@ def score_hidden(
         weight_VD = cast("nn.Parameter", cast("nn.Linear", head).weight)
         in_place = scoring.in_place and takes_in_place(weight_VD)
         arguments = (hidden_ND, weight_VD, target_N, scoring.temperature, size)
-        return Scores(*TokenScores.apply(*arguments, in_place, scoring.square_sums))
+        return Scores(*TokenScores.apply(*arguments, in_place, scoring.square_sums, scoring.vocabulary))
     masks = [None] * len(hidden_ND.split(size)) if mask is None else _split(mask, size)
     recompute = hidden_ND.requires_grad and hidden_ND.shape[0] > size
     scored = []
@@ -113,7 +113,7 @@ def score_hidden(
 def _score_chunk(
     head: Head, hidden_CD: Tensor, target_C: Tensor, scoring: Scoring, mask: SamplingMask | None
 ) -> tuple[Tensor, ...]:
-    logits_CV = head(hidden_CD)
+    logits_CV = head(hidden_CD)[:, : scoring.vocabulary]
     logits_CV = logits_CV.to(torch.promote_types(logits_CV.dtype, torch.float32))
     scaled_CV = logits_CV if scoring.temperature == 1.0 else logits_CV / scoring.temperature
     if mask is not None:

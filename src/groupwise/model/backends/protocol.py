@@ -15,7 +15,8 @@ class Scoring:
     temperature: of the sampler. chunk_tokens: response positions whose logits exist at one time. entropy_gradient:
     whether the entropies carry gradient, for a bonus. checkpoint_layers: activation checkpointing, the forward pass
     keeps only the inputs of the layers, and the backward pass computes them again. in_place: gradients of the widest
-    weights are added to `.grad` (see in_place.py). square_sums: whether Σ_v π(v)² is computed too.
+    weights are added to `.grad` (see in_place.py). square_sums: whether Σ_v π(v)² is computed too. vocabulary: tokens
+    from this id on have probability 0 (see `Policy`); `score` takes it from the policy.
     """
 
     temperature: float
@@ -24,6 +25,7 @@ class Scoring:
     checkpoint_layers: bool = False
     in_place: bool = False
     square_sums: bool = False
+    vocabulary: int | None = None
 
 
 @dataclass(frozen=True)

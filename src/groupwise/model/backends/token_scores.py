@@ -25,10 +25,11 @@ BELOW_ALL_LOGITS = -1e30
 class TokenScores(torch.autograd.Function):
     """(logps_N, entropies_N, entropies_at_1_N) of hidden states under a head without bias; only the first has gradient.
 
-    `apply(hidden_ND, weight_VD, target_N, temperature, chunk, in_place, square_sums)`. Entropies are in nats, at the
-    temperature and at 1. The scores are float32, or float64 where the weights are. Products run in the dtype of
-    autocast, or of the weights. in_place: the weight's gradient is added to its `.grad` (see in_place.py). square_sums:
-    a fourth result, Σ_v π(v)² at the temperature.
+    `apply(hidden_ND, weight_VD, target_N, temperature, chunk, in_place, square_sums, vocabulary)`. Entropies are in
+    nats, at the temperature and at 1. The scores are float32, or float64 where the weights are. Products run in the
+    dtype of autocast, or of the weights. in_place: the weight's gradient is added to its `.grad` (see in_place.py).
+    square_sums: a fourth result, Σ_v π(v)² at the temperature. vocabulary: rows of the head from there on have
+    probability 0.
     """
 
     @staticmethod
@@ -41,16 +42,17 @@ class TokenScores(torch.autograd.Function):
         chunk: int,
         in_place: bool = False,
         square_sums: bool = False,
+        vocabulary: int | None = None,
     ) -> tuple[Tensor, ...]:
         device = hidden_ND.device.type
         ctx.dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VD.dtype
-        ctx.temperature, ctx.chunk, ctx.kept = temperature, chunk, []
+        ctx.temperature, ctx.chunk, ctx.kept, ctx.vocabulary = temperature, chunk, [], vocabulary
         ctx.leaf = weight_VD if in_place else None
         room = KEPT_TILES if any(ctx.needs_input_grad) else 0
         parts = []
         with torch.autocast(device, enabled=False):
             for hidden_CD, target_C in zip(hidden_ND.split(chunk), target_N.split(chunk), strict=True):
-                rows = Rows(hidden_CD.to(ctx.dtype).contiguous(), weight_VD, target_C, temperature)
+                rows = Rows(hidden_CD.to(ctx.dtype).contiguous(), weight_VD[:vocabulary], target_C, temperature)
                 scores, kept = _forward(rows, room - len(ctx.kept), square_sums)
                 parts.append(scores)
                 ctx.kept += kept
@@ -72,12 +74,13 @@ class TokenScores(torch.autograd.Function):
         kept, ctx.kept = ctx.kept[::-1], []
         for start in range(0, len(target_N), ctx.chunk):
             own = slice(start, start + ctx.chunk)
-            rows = Rows(hidden_ND[own].to(ctx.dtype).contiguous(), weight_VD, target_N[own], ctx.temperature)
+            hidden_CD = hidden_ND[own].to(ctx.dtype).contiguous()
+            rows = Rows(hidden_CD, weight_VD[: ctx.vocabulary], target_N[own], ctx.temperature)
             grad_CD = None if grad_ND is None else grad_ND[own]
             _backward(rows, highest_N[own], total_N[own], grads[0][own], kept, grad_CD, grad_VD)
         given_ND = None if grad_ND is None else grad_ND.to(hidden_ND.dtype)
         given_VD = None if grad_VD is None or ctx.leaf is not None else grad_VD.to(weight_VD.dtype)
-        return given_ND, given_VD, *[None] * 5
+        return given_ND, given_VD, *[None] * 6
 
 
 class Tile(NamedTuple):
