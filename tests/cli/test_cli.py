@@ -212,6 +212,17 @@ def test_pickled_weights_are_never_loaded(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
+def test_a_model_that_brings_code_is_refused(run: Run, tmp_path: Path) -> None:
+    model = bundled_copy(tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    classes = {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "theirs", "auto_map": classes}))
+    (model / "theirs.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')\n")
+    message = train(run, f"model.path={model}", code=3)
+    assert "built by code of its own repository, which is never run" in message
+    assert not (tmp_path / "owned").exists()
+
+
 def damage(path: Path, how: str) -> None:
     content = path.read_bytes()
     path.write_bytes({"cut off": content[: len(content) // 2], "empty": b"", "text": b"not what it should be"}[how])

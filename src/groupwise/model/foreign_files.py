@@ -20,6 +20,11 @@ def foreign(subject: str) -> Iterator[None]:
     except GroupwiseError:
         raise
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise DataError(
+                f"{subject} cannot be loaded: it is built by code of its own repository, which is never run; expected "
+                "an architecture that transformers has"
+            ) from error
         raise DataError(f"{subject} cannot be loaded: {first_line(error)}") from error
 
 
