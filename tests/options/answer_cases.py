@@ -76,10 +76,22 @@ ANSWERS: dict[str, ByHand] = {
         {"6": [0, 1], "4": [1, 1], "0": [0, 0]}, correctness, task("1/3", *boxed("0.3333", "0.333333"))
     ),
     "rewards.correctness.math.unevaluated": graded_case(
-        {"equal": [1, 1], "wrong": [0, 1]}, correctness, task("7", *boxed("3+4", "7.0"))
+        {"unless_copied": [0, 1, 1], "equal": [1, 1, 1], "wrong": [0, 0, 1]},
+        correctness,
+        task("7", *boxed("3+4", "5+2", "7.0"), question="What is 3 + 4?"),
     ),
     "rewards.correctness.math.unreduced": graded_case(
-        {"equal": [1, 1], "wrong": [0, 1]}, correctness, task("1/2", *boxed("2/4", "1/2"))
+        {"unless_copied": [0, 1, 1], "equal": [1, 1, 1], "wrong": [0, 0, 1]},
+        correctness,
+        task("1/2", *boxed("2/4", "3/6", "1/2"), question="Simplify 2/4."),
+    ),
+    "rewards.correctness.math.statement_after_box": graded_case(
+        {"counts": [1, 1, 0], "ignored": [0, 1, 1]},
+        correctness,
+        task("4", "First \\boxed{3}. The answer is 4.", "\\boxed{4}", "\\boxed{4}. The answer is 3."),
+    ),
+    "rewards.correctness.math.decimal_mark": graded_case(
+        {"point": [0, 1, 0], "comma": [1, 1, 0]}, correctness, task("1234.5", *boxed("1.234,5", "1234.5", "1,2345"))
     ),
     "rewards.correctness.math.order": graded_case(
         {"by_gold": [0, 1], "strict": [0, 0], "ignore": [1, 1]},

@@ -35,9 +35,9 @@ class Graded:
     stopped: str = ""
 
 
-def task(answer: str, *answers: str | int | Sequence[int], domain: str = "math") -> Task:
+def task(answer: str, *answers: str | int | Sequence[int], domain: str = "math", question: str = "?") -> Task:
     """Answers to a problem with this reference answer."""
-    return Task(Problem("p", (Message("user", "?"),), answer, domain), answers)
+    return Task(Problem("p", (Message("user", question),), answer, domain), answers)
 
 
 def code_task(outputs: Sequence[tuple[str, str]], *programs: str, answer: str = "") -> Task:

@@ -52,7 +52,8 @@ def grade_rows(rows: Iterable[Row], policy: MathOptions) -> Iterator[Graded]:
         columns = row.columns
         response = Response((), columns["response"], columns.get("truncated") is True, columns.get("opened") is True)
         expected = columns.get("expected")
-        verdict = grade(response, columns["gold"], policy)
+        question = columns.get("question")
+        verdict = grade(response, columns["gold"], policy, question if isinstance(question, str) else "")
         yield Graded(row.number, name, verdict, columns["gold"], expected if isinstance(expected, bool) else None)
 
 

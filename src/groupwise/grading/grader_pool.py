@@ -108,7 +108,7 @@ class GraderPool(Closing):
                 return self._scorer(problem.scorer).submit(problem, answer.answer)
             case kind:
                 policy = written_number(options.math) if kind == "number" else options.math
-                verdict = grade(response, problem.answer, policy)
+                verdict = grade(response, problem.answer, policy, problem.question)
                 if verdict.status == "undecided" and options.second_grader == "math_verify":
                     return self._second_grader().submit(verdict.extracted, problem.answer)
                 return verdict

@@ -19,12 +19,13 @@ class OutOfBoundsError(Exception):
 
 
 class Budget:
-    """The work left to one grading; a unit is about a microsecond."""
+    """The work left to one grading; a unit is about a microsecond. salt: its points are drawn from it."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "salt")
 
-    def __init__(self, work: int = MAX_WORK) -> None:
+    def __init__(self, work: int = MAX_WORK, salt: int = 0) -> None:
         self.left = work
+        self.salt = salt
 
     def spend(self, work: int) -> None:
         """Take work off the budget, or raise OutOfBoundsError."""

@@ -3,7 +3,13 @@
 import re
 import unicodedata
 
-_REMOVED = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\u2061\u2062\u2063\u202a\u202c"
+from groupwise.grading.math.chinese import HAN, translated
+
+_FULL_WIDTH = {0xFF01 + i: chr(0x21 + i) for i in range(94)}
+_HAN = re.compile(HAN)
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_REMOVED = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_REMOVED += "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\u2061\u2062\u2063"
 _SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _COMMANDS = {
     "\u00d7": r"\times", "\u2715": r"\times", "\u2a2f": r"\times", "\u00b7": r"\cdot", "\u22c5": r"\cdot",
@@ -43,8 +49,13 @@ _VULGAR = re.compile("[¼½¾⅐-⅞]")
 
 def plain_characters(text: str) -> str:
     """Text in ASCII as far as it has a spelling there: `−5` is `-5`, `√2` is `\\sqrt 2`, `x²` is `x^{2}`."""
+    if not text.isprintable():
+        text = _CONTROLS.sub("", text)
     if text.isascii():
         return single_spaced(text)
+    text = text.translate(_FULL_WIDTH)
+    if _HAN.search(text):
+        text = translated(text)
     text = text.replace("°", r"^\circ ").replace("º", r"^\circ ").replace("℃", r"^\circ C").replace("℉", r"^\circ F")
     text = _MONEY.sub(r"\2\1", text)
     text = _VULGAR.sub(_vulgar, text)

@@ -181,13 +181,13 @@ _OPERATIONS: dict[str, _Operation] = {
 }
 
 
-def residue(name: str, point: int) -> int:
-    """A fixed value of a variable at a point, modulo the prime."""
-    return int.from_bytes(blake2b(f"{point}:{name}".encode(), digest_size=16).digest(), "big") % PRIME
+def residue(name: str, point: int, salt: int) -> int:
+    """The value of a variable at a point, modulo the prime."""
+    return int.from_bytes(blake2b(f"{salt}:{point}:{name}".encode(), digest_size=16).digest(), "big") % PRIME
 
 
 def modular(node: Node, point: int, budget: Budget, given: Mapping[str, int] | None = None) -> int | None:
-    """The value modulo the prime at a fixed point; None for what is no rational function over the Gaussian rationals.
+    """The value modulo the prime at a point; None for what is no rational function over the Gaussian rationals.
 
     Two different rational functions of degree d agree at a random point with a chance of at most d / 2^126
     (Schwartz-Zippel). pi and e are transcendental, and stand for variables. Raises UndefinedError at a pole.
@@ -200,7 +200,7 @@ def modular(node: Node, point: int, budget: Budget, given: Mapping[str, int] | N
     if isinstance(node, Const) and node.name not in ("pi", "e"):
         return IMAGINARY if node.name == "i" else None
     if isinstance(node, Var | Const):
-        return given[node.name] if given and node.name in given else residue(node.name, point)
+        return given[node.name] if given and node.name in given else residue(node.name, point, budget.salt)
     if not isinstance(node, Op):
         return None
     if node.name == "pow":

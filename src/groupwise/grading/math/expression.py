@@ -129,6 +129,9 @@ class ExpressionParser(TokenReader, ABC):
                 node = Op("percent", (node,))
             elif kind == "degree":
                 node = Op({"C": "celsius", "F": "fahrenheit"}.get(self.take().text, "degree"), (node,))
+            elif kind == "_" and isinstance(node, Var) and "_" not in node.name:
+                self.take()
+                node = Var(node.name + "_" + self.subscript())
             elif kind == "'":
                 self.take()
                 if not isinstance(node, Var):

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from groupwise.grading.math.boxes import Box, boxes_of, joined
+from groupwise.grading.math.boxes import boxes_of, joined
 from groupwise.grading.math.math_options import AnswerMode
-from groupwise.grading.math.unmarked import closing_answer, last_number
+from groupwise.grading.math.unmarked import closing, explicit, inside, last_number
 from groupwise.grading.records import SPECIAL_TOKEN, Response
 
 MAX_CHARACTERS = 65_536
@@ -14,6 +14,10 @@ _MAX_WORDS_BESIDE_BOX = 3
 _HASHES = re.compile(r"####[ \t]*+([^\n]*+)")
 _HASH_ANSWER = re.compile(r"(?:\*\*)?(?:[$\\(\[{+\u2212-]|\s)*+[\d.A-Za-z]")
 _RUN_ON = re.compile(r"(\$?-?\d[\d,]*+(?:\.\d++)?%?(?:\s?/\s?\d++)?)[.,;:!?)]*+\s++(?:[A-Za-z(*]\S*+\s++){3}")
+_NEXT_PROBLEM = re.compile(
+    r"\n[ \t]*+(?:#+ *|\*\*)?(?:(?:Next |New )?(?:Question|Problem)(?: \d+)?|Q|Human|User|Instruction|问题|問題)"
+    r"(?:\*\*)?\s?[:\uff1a]"
+)
 _HEADING = re.compile(r"(?:step|part|case|solution|answer|final|explanation|verification|check|note)\b", re.IGNORECASE)
 
 
@@ -31,10 +35,11 @@ class Extraction:
     reason: str = ""
 
 
-def extract(response: Response, mode: AnswerMode) -> Extraction:
+def extract(response: Response, mode: AnswerMode, statement_after_box: bool = True) -> Extraction:
     """The answer of a response.
 
-    Only what stands behind the reasoning counts, and of that the last 65,536 characters.
+    Only what stands behind the reasoning counts, and of that the last 65,536 characters. statement_after_box: whether
+    words such as "the final answer is 7" outrank a mark in front of them.
     """
     part = after_reasoning(response)
     if part is None:
@@ -50,14 +55,33 @@ def extract(response: Response, mode: AnswerMode) -> Extraction:
         return _tagged(part)[0]
     if mode == "last_number":
         return _last_number(part, response.truncated)
-    found = _marked(part)
-    if not found.answer and not found.where:
-        answer, where = closing_answer(part, response.truncated)
-        if answer:
-            return Extraction(answer, where)
+    found = _stated(part, response.truncated, statement_after_box)
     if mode == "lenient" and not found.answer and not found.where:
         return _last_number(part, response.truncated)
     return found
+
+
+def _stated(part: str, truncated: bool, statement_after_box: bool) -> Extraction:
+    """The answer at the last mark, else in words, else at the end; of a text that goes on with other problems, the
+    first one's.
+    """
+    for other in _NEXT_PROBLEM.finditer(part):
+        before = part[: other.start()]
+        if (marked := _marked(before)[0]).answer or explicit(before, truncated=False)[0]:
+            return marked if marked.answer else _stated(before, False, statement_after_box)
+        break
+    found, start = _marked(part)
+    if found.where:
+        if found.answer and statement_after_box:
+            answer, _ = explicit(part[start:], truncated, strong=True)
+            if answer and answer != found.answer:
+                return Extraction(answer, "phrase", ("statement_after_mark",))
+        return found
+    answer, is_stated = explicit(part, truncated)
+    if is_stated:
+        return Extraction(answer, "phrase") if answer else found
+    answer = closing(part, truncated)
+    return Extraction(answer, "statement") if answer else found
 
 
 def after_reasoning(response: Response) -> str | None:
@@ -69,26 +93,15 @@ def after_reasoning(response: Response) -> str | None:
     return text[closed + 8 :] if closed >= 0 else text
 
 
-def unwrapped_gold(gold: str) -> str:
-    """A reference answer may be a whole solution that ends in a box or in a `####` line."""
-    if "boxed" in gold or "fbox" in gold:
-        boxes = boxes_of(gold).boxes
-        if boxes:
-            return joined(boxes, gold)[0].strip()
-    if "####" in gold:
-        return gold.rsplit("####", 1)[1].strip()
-    return gold.strip()
-
-
-def _marked(part: str) -> Extraction:
+def _marked(part: str) -> tuple[Extraction, int]:
     """The answer at the last explicit mark of any kind; `where` is set where a mark has no usable answer."""
     boxed = _boxed(part)
     hashed = _hashed(part, _MAX_WORDS_BESIDE_BOX if boxed[0].answer else MAX_CHARACTERS)
     candidates = [found for found in (boxed, hashed, _tagged(part)) if found[1] >= 0]
     if not candidates:
-        return Extraction("", reason="no mark of an answer")
+        return Extraction("", reason="no mark of an answer"), -1
     answered = [found for found in candidates if found[0].answer]
-    return max(answered or candidates, key=lambda found: found[1])[0]
+    return max(answered or candidates, key=lambda found: found[1])
 
 
 def _boxed(part: str) -> tuple[Extraction, int]:
@@ -99,9 +112,9 @@ def _boxed(part: str) -> tuple[Extraction, int]:
         if found.unclosed:
             return Extraction("", "box", reason=r"a \boxed{ without its end"), 0
         return Extraction("", reason=r"no \boxed{}"), -1
-    answer, flags = joined(found.boxes, part)
-    last: Box = found.boxes[-1]
-    return Extraction(answer, "box", flags, "" if answer else r"an empty \boxed{}"), last.start
+    filled = tuple(box for box in found.boxes if box.content.strip()) or found.boxes
+    answer, flags = joined(filled, part)
+    return Extraction(answer, "box", flags, "" if answer else r"an empty \boxed{}"), filled[-1].end
 
 
 def _hashed(part: str, max_words: int = MAX_CHARACTERS) -> tuple[Extraction, int]:
@@ -126,7 +139,7 @@ def _hashed(part: str, max_words: int = MAX_CHARACTERS) -> tuple[Extraction, int
     run_on = _RUN_ON.match(answer)
     if run_on is not None:
         answer = run_on[1]
-    return Extraction(answer, "hash", ("multiple_hashes",) if len(others) > 1 else ()), first.start()
+    return Extraction(inside(answer), "hash", ("multiple_hashes",) if len(others) > 1 else ()), first.end()
 
 
 def _tagged(part: str) -> tuple[Extraction, int]:
@@ -139,7 +152,9 @@ def _tagged(part: str) -> tuple[Extraction, int]:
     content = part[start + 8 : end].strip()
     if "boxed" in content or "fbox" in content:
         content = joined(boxes_of(content).boxes, content)[0] or content
-    return Extraction(content, "tag", reason="" if content else "an empty <answer></answer>"), start
+    else:
+        content = inside(content)
+    return Extraction(content, "tag", reason="" if content else "an empty <answer></answer>"), end
 
 
 def _last_number(part: str, truncated: bool) -> Extraction:

@@ -5,9 +5,10 @@ from fractions import Fraction
 from groupwise.grading.math.bounds import ParseError
 from groupwise.grading.math.expression import ExpressionParser
 from groupwise.grading.math.rewrite import conjugated, determinant, written_out
-from groupwise.grading.math.tree import Const, Items, Node, Num, Op, Var, literal
+from groupwise.grading.math.tree import Const, Items, Node, Num, Op, Var, literal, variables
 from groupwise.grading.math.vocabulary import ALIASES, FUNCTIONS, OF_SEVERAL, TRIGONOMETRIC
 
+_OPENING = frozenset(("(", "\\{", "[", "{"))
 _CONSTANTS = {"infty": "oo", "emptyset": "empty", "numbersR": "reals"}
 
 
@@ -48,6 +49,8 @@ class FunctionParser(ExpressionParser):
             return Var(name + "".join(self.take().text for _ in range(3) if self.kind == "letter"))
         if name == "mod":
             return self.remainder()
+        if name == "lim":
+            return self.limit()
         if name in FUNCTIONS:
             return self.function(ALIASES.get(name, name))
         raise ParseError(f"unknown \\{name}")
@@ -100,8 +103,10 @@ class FunctionParser(ExpressionParser):
             elif self.kind == "^" and power is None:
                 self.take()
                 power = self.script()
-        if name in OF_SEVERAL:
-            node: Node = Op(name, self.arguments())
+        if name in OF_SEVERAL and self.kind not in _OPENING:
+            node: Node = self.left_side(name)
+        elif name in OF_SEVERAL:
+            node = Op(name, self.arguments())
         else:
             argument = self.argument()
             if name == "det":
@@ -118,6 +123,30 @@ class FunctionParser(ExpressionParser):
                 node, power = Op("arc" + name, (argument,)), None
         self.leave()
         return node if power is None else Op("pow", (node, power))
+
+    def left_side(self, name: str) -> Node:
+        """What stands in front of the next equals sign, as the name of a value: \\max f = 5, \\text{LCM} = 5."""
+        parts, depth = [name], 0
+        while depth or self.kind not in ("=", "~"):
+            if self.kind == "the end":
+                raise ParseError(f"{name} of what is no list")
+            depth += (self.kind == "{") - (self.kind == "}")
+            parts.append(self.take().text)
+        return Var(" ".join(parts))
+
+    def limit(self) -> Node:
+        """A limit that is said to be equal to something, as a name of that; of a constant, the constant."""
+        start = self.position
+        try:
+            return self.left_side("lim")
+        except ParseError:
+            self.position = start
+        self.expect("_")
+        self.subscript()
+        body = self.product()
+        if variables(body):
+            raise ParseError("a limit")
+        return body
 
     def remainder(self) -> Node:
         """mod(17, 5); without brackets `mod` stands between its two numbers."""

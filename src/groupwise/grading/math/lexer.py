@@ -31,7 +31,7 @@ def _number(at_top: bool) -> str:
 _TOKENS = r"""
   (?P<space>(?:\s|~|\\[,;:!\ ]|\\hspace\*?\s*+\{[^{}]*\}|\\(?:quad|qquad|displaystyle|textstyle|limits|nolimits
       |thinspace|[bB]igg?[lrm]?|mathstrut|strut|nonumber|large|Large|LARGE|small|huge|tiny|normalsize|scriptstyle)(?![A-Za-z])
-      |\\(?:left|right)(?![A-Za-z])(?:\s*+\.(?!\d))?)+)
+      |\\(?:left|right)(?![A-Za-z])(?:\.|\s*+\.(?!\d))?)+)
  |(?P<words>\\(?:text|textbf|textit|textrm|textsf|textnormal|mbox|hbox|mathrm|operatorname|rm)\*?\s*+\{(?P<inner>[^{}]*)\})
  |(?P<degree>(?:\^\s*+(?:\{\s*+\\(?:circ|degree)\s*+\}|\\(?:circ|degree)(?![A-Za-z]))|\\degree(?![A-Za-z]))
       (?:\s*+(?:\\(?:text|mathrm)\s*+\{\s*+~?\s*+)?(?P<scale>[CF])(?![A-Za-z])\}?)?)
@@ -91,6 +91,8 @@ def tokens_of(text: str, unit_letters: UnitLetters = "none") -> tuple[list[Token
             word = match["word"]
             if word in UNIT_LETTERS and _takes_unit(tokens, spaced, unit_letters):
                 tokens.append(Token("label", word))
+            elif word in ("C", "F") and spaced and _takes_unit(tokens, spaced, unit_letters):
+                tokens.append(Token("degree", word))
             else:
                 add_word(tokens, word, spaced)
         elif match["degree"] is not None:

@@ -1,28 +1,32 @@
 """Whether the answer of a response is the reference answer."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 from time import perf_counter
 from typing import NamedTuple
 
-from groupwise.grading.math.bounds import MAX_CHARACTERS, OutOfBoundsError, ParseError, UndefinedError
+from groupwise.grading.math.bounds import MAX_CHARACTERS, Budget, OutOfBoundsError, ParseError, UndefinedError
 from groupwise.grading.math.characters import single_spaced
 from groupwise.grading.math.compare import Comparison
+from groupwise.grading.math.echo import is_echo
 from groupwise.grading.math.evaluated import is_number
-from groupwise.grading.math.extract import Extraction, extract, unwrapped_gold
+from groupwise.grading.math.extract import Extraction, extract
+from groupwise.grading.math.golds import accepted_answers
+from groupwise.grading.math.letters import is_anagram, is_word, options_in
 from groupwise.grading.math.lexer import UnitLetters
 from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.math.parser import parse
-from groupwise.grading.math.plain import Plain, plain_number
+from groupwise.grading.math.plain import Plain, plain_number, with_points
 from groupwise.grading.math.spelling import canonical, stripped
 from groupwise.grading.math.tree import Based, Node, Num, Quantity, Text, contains
 from groupwise.grading.math.words import is_prose, option_of, plain_words
 from groupwise.grading.records import Response, Status, Verdict
 
-# Two letters are a product, in which case counts, save for the word no.
-_WORDS = re.compile(r"[A-Za-z][A-Za-z' ]{2,}|[Nn]o")
-_LETTER_UNIT = re.compile(r"\d\}?(?:\s|~|\\[,;: ])+(?:[mgshlLNJWVK](?![A-Za-z])|\\Omega)")
+# Two letters are a product, in which case counts, save for words such as no.
+_WORDS = re.compile(r"[A-Za-z][A-Za-z' ]{2,}")
+_LETTER_UNIT = re.compile(r"\d\}?(?:\s|~|\\[,;: ])+(?:[mgshlLNJWVKCF](?![A-Za-z])|\\Omega)")
 _TIGHT_UNIT = re.compile(r"\d(?:[mgshlLNJWVK](?![A-Za-z])|\\Omega)")
 _MAX_SHOWN = 200
 _TOO_LONG = f"more than {MAX_CHARACTERS} characters"
@@ -40,6 +44,7 @@ class _Reading:
     option: str = ""
     words: str = ""
     node: Node | None = None
+    options: frozenset[str] = frozenset()
     error: str = ""
     out_of_bounds: bool = False
 
@@ -53,8 +58,8 @@ class Judgement(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POLICY) -> Verdict:
-    """The verdict on a response, given the reference answer.
+def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POLICY, question: str = "") -> Verdict:
+    """The verdict on a response, given the reference answer, and the question where it is known.
 
     `correct`, `wrong`, `no_answer`, `gold_bad` where no response could match, and `undecided` where comparing would
     take more than one grading may cost. Never raises, and never evaluates the text as a program. flags: those of an
@@ -66,10 +71,11 @@ def grade(response: Response | str, gold: str, policy: MathOptions = DEFAULT_POL
         if unusable := gold_error(gold, policy):
             judged = Judgement("gold_bad", detail=unusable)
         else:
-            found = extract(Response((), response) if isinstance(response, str) else response, policy.answer)
+            given = Response((), response) if isinstance(response, str) else response
+            found = extract(given, policy.answer, policy.statement_after_box == "counts")
             judged = Judgement("no_answer", detail=found.reason)
             if found.answer:
-                judged = same_answer(found.answer, gold, policy)
+                judged = same_answer(found.answer, gold, policy, question)
     except Exception as error:  # The run continues, and the verdict says that the grader failed, not the response.
         judged = Judgement("error", detail=f"an error of the grader: {type(error).__name__}: {error}"[:_MAX_SHOWN])
     answer = found.answer
@@ -86,8 +92,8 @@ def gold_error(gold: str, policy: MathOptions) -> str:
 
 @lru_cache(maxsize=16_384)
 def _gold_error(gold: str, mode: AnswerMode) -> str:
-    text = unwrapped_gold(gold)
-    if not text.strip(" $.\t\n{}"):
+    text = next(iter(accepted_answers(gold)), "")
+    if not text:
         return "the reference answer is empty"
     found = extract(Response((), _COPIES.get(mode, r"\boxed{%s}") % text), mode).answer
     if same_answer(found, gold).status == "correct":
@@ -97,8 +103,23 @@ def _gold_error(gold: str, mode: AnswerMode) -> str:
     return f"the reference answer {text[:60]!r}, copied as a response, is read as {found[:60]!r}"
 
 
-def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) -> Judgement:
-    """The judgement on an answer without the text around it, given the reference answer."""
+def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY, question: str = "") -> Judgement:
+    """The judgement on an answer without the text around it, given the reference answer: the best of those accepted."""
+    if answer.strip() == gold.strip():
+        return Judgement("correct", "text" if plain_number(gold) is None else "integer")
+    judged = Judgement("wrong", "text")
+    for accepted in accepted_answers(gold):
+        one = _same_answer(answer, accepted, policy, question)
+        if one.status == "correct":
+            return one
+        if judged.status != "undecided" and (one.status == "undecided" or not judged.detail):
+            judged = one
+    return judged
+
+
+def _same_answer(answer: str, gold: str, policy: MathOptions, question: str) -> Judgement:
+    if policy.decimal_mark == "comma":
+        answer, gold = with_points(answer), with_points(gold)
     reference = _gold_reading(gold)
     answer = single_spaced(answer)
     plain = plain_number(answer)
@@ -120,6 +141,10 @@ def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) ->
         return Judgement("correct", "text")
     if isinstance(reference.node, Based) and text.upper() == reference.node.digits:
         return Judgement("correct", "base")
+    if reference.options and options_in(text) == reference.options:
+        return Judgement("correct", "options")
+    if is_anagram(text, reference.text):
+        return Judgement("wrong", "text")
     reading = _read(answer, text, plain)
     if reading.out_of_bounds or reference.out_of_bounds:
         return Judgement("undecided", "bounds", reading.error or reference.error)
@@ -134,7 +159,11 @@ def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) ->
         and not is_number(reading.node, "+" not in text, base)
     ):
         return Judgement("wrong", "unevaluated", "the answer is a computation, and the reference answer is a number")
-    judged = _compared(reading.node, reference.node, policy)
+    judged = _compared(reading.node, reference.node, policy, (text, reference.text))
+    if judged.status == "correct" and question:
+        copied = (policy.unreduced == "unless_copied", policy.unevaluated == "unless_copied")
+        if any(copied) and is_echo(answer, reading.node, reference.node, question, *copied):
+            return Judgement("wrong", "copied", "the answer stands in the question as it is")
     if judged.status != "wrong":
         return judged
     if _LETTER_UNIT.search(answer) or _LETTER_UNIT.search(gold):
@@ -144,8 +173,9 @@ def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY) ->
     return judged
 
 
-def _compared(answer: Node, gold: Node, policy: MathOptions) -> Judgement:
-    comparison = Comparison(policy)
+def _compared(answer: Node, gold: Node, policy: MathOptions, texts: tuple[str, str]) -> Judgement:
+    drawn = blake2b("\0".join(sorted(texts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    comparison = Comparison(policy, Budget(salt=int.from_bytes(drawn, "big")))
     try:
         same = comparison.same(answer, gold)
     except (OutOfBoundsError, RecursionError) as error:
@@ -159,23 +189,24 @@ def _compared(answer: Node, gold: Node, policy: MathOptions) -> Judgement:
 def _compared_with_units(answer: str, gold: str, letters: UnitLetters, policy: MathOptions) -> Judgement:
     """With a lone letter behind a number read as a unit: 5 m is 5 metres."""
     try:
-        nodes = [parse(stripped(written), letters) for written in (answer, single_spaced(unwrapped_gold(gold)))]
+        nodes = [parse(stripped(written), letters) for written in (answer, single_spaced(gold))]
     except (ParseError, OutOfBoundsError) as error:
         return Judgement("wrong", "unread", str(error))
-    return _compared(nodes[0], nodes[1], policy)
+    return _compared(nodes[0], nodes[1], policy, (answer, gold))
 
 
 @lru_cache(maxsize=16_384)
 def _gold_reading(gold: str) -> _Reading:
-    gold = single_spaced(unwrapped_gold(gold))
+    gold = single_spaced(gold)
     if len(gold) > MAX_CHARACTERS:
         return _Reading(gold.strip(), plain_number(gold), error=_TOO_LONG, out_of_bounds=True)
     text = canonical(gold)
     option = option_of(gold)
     reading = _read(gold, text, plain_number(gold))
-    is_words = is_prose(gold) and (bool(_WORDS.fullmatch(text)) or isinstance(reading.node, Text))
+    options = options_in(text)
+    is_words = is_prose(gold) and (bool(_WORDS.fullmatch(text)) or is_word(text) or isinstance(reading.node, Text))
     words = plain_words(gold) if is_words else ""
-    return _Reading(text, reading.plain, option, words, reading.node, reading.error, reading.out_of_bounds)
+    return replace(reading, option=option, words=words, options=options)
 
 
 def _read(written: str, text: str, plain: Plain | None) -> _Reading:

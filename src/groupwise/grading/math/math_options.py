@@ -16,6 +16,13 @@ class MathOptions(Options):
     in a closing sentence that states one number, `last_number` the last number, `lenient` as `marked`, else the last
     number."""
 
+    statement_after_box: Literal["counts", "ignored"] = "counts"
+    """Whether "The final answer is 7." behind another box outranks it, in the modes `marked` and `lenient`."""
+
+    decimal_mark: Literal["point", "comma"] = "point"
+    """`comma`: 3,14 is a decimal and 1.234 the integer 1234, in answers and reference answers; a list has a blank
+    behind its commas. Thin spaces separate digits in any case."""
+
     percent: Literal["equal", "strict"] = "equal"
     """`equal`: 50 % is also 0.5, and 50 where one side says 50 %. `strict`: both sides say % or neither."""
 
@@ -30,11 +37,12 @@ class MathOptions(Options):
     """A decimal with at least so many significant digits, all correctly rounded or cut off, is equal to a number that
     has more digits, as 0.333333 to 1/3; 0 to accept exact values alone."""
 
-    unreduced: Literal["equal", "wrong"] = "equal"
-    """Whether 2/4 is 1/2."""
+    unreduced: Literal["unless_copied", "equal", "wrong"] = "unless_copied"
+    """Whether 2/4 is 1/2. `unless_copied`: not where 2/4 stands in a question that asks for another form of it."""
 
-    unevaluated: Literal["equal", "wrong"] = "equal"
-    """Whether 3 + 4 is 7. With `equal`, a policy that copies the question "Compute 3 + 4" into its answer is right.
+    unevaluated: Literal["unless_copied", "equal", "wrong"] = "unless_copied"
+    """Whether 3 + 4 is 7. `unless_copied`: not where 3 + 4 stands in the question, nor any expression that does and is
+    not in the form of the reference answer. With `equal`, a policy that copies the question into its answer is right.
     `wrong` asks for a written number where the reference answer is one; fractions are a matter of `unreduced`."""
 
     order: Literal["by_gold", "strict", "ignore"] = "by_gold"

@@ -2,23 +2,20 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
-from zlib import crc32
 
 from mpmath.ctx_mp import MPContext
 
 from groupwise.grading.math.bounds import MAX_BITS, MAX_FACTORIAL, Budget, OutOfBoundsError, UndefinedError
+from groupwise.grading.math.points import ordinary_points
 from groupwise.grading.math.tree import Const, Node, Num, Op, Var
 
 _local = threading.local()
 _MAX_ANGLE_BITS = 80
 # The first gamma function at a precision makes its table, whose time grows with the cube of the precision.
 _MAX_GAMMA_BITS = 300
-POINTS = 6
-_RANGES = ((0.15, 0.95), (1.1, 3.2), (2.3, 9.1), (-0.9, -0.1), (-4.7, -1.2), (-2.0, 5.0))
 
 
 def context() -> Any:
@@ -29,21 +26,13 @@ def context() -> Any:
     return found
 
 
-@lru_cache(maxsize=4096)
-def value_at(name: str, point: int) -> Fraction:
-    """A fixed value of a variable at a point: positive at the first three, then negative, then either."""
-    low, high = _RANGES[point]
-    share = crc32(f"{name}@{point}".encode()) / 2**32
-    return Fraction(round((low + (high - low) * share) * 10**9), 10**9)
-
-
 class Numeric:
     """Values of trees at a point and a precision, within a budget.
 
     `span` is the range of binary magnitudes that was met: what is lost by cancellation is at most so many bits.
     """
 
-    def __init__(self, bits: int, point: int, budget: Budget) -> None:
+    def __init__(self, bits: int, point: Mapping[str, Fraction], budget: Budget) -> None:
         self.mp = context()
         self.mp.prec = bits
         self.bits = bits
@@ -64,7 +53,7 @@ class Numeric:
         if isinstance(node, Num):
             return self._seen(self._fraction(node.value))
         if isinstance(node, Var):
-            return self._fraction(value_at(node.name, self.point))
+            return self._fraction(self.point[node.name])
         if isinstance(node, Const):
             if node.name == "i":
                 return self.mp.j
@@ -196,7 +185,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def values_at_points(nodes: Sequence[Node], bits: int, budget: Budget) -> Iterator[tuple[Numeric, list[Any]]]:
     """The values of trees at each of the points at which all of them have one."""
-    for point in range(POINTS):
+    for point in ordinary_points(nodes, budget):
         numeric = Numeric(bits, point, budget)
         try:
             values = [numeric.value(node) for node in nodes]

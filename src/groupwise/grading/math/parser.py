@@ -9,7 +9,7 @@ from groupwise.grading.math.lexer import UnitLetters, tokens_of
 from groupwise.grading.math.notations import congruence
 from groupwise.grading.math.tree import Based, Chain, Clock, Const, Items, Node, Num, Op, Quantity, Text, Var
 from groupwise.grading.math.units import CELSIUS, DEGREE, DOLLAR, FAHRENHEIT, SCALES, Unit, unit_of
-from groupwise.grading.math.words import exact_words, is_prose, number_of, plain_words
+from groupwise.grading.math.words import date_of, exact_words, is_prose, number_of, plain_words
 
 _CLOCK = re.compile(
     r"\s*+(?:\\text\s*+\{)?\s*+([0-2]?\d)\s*+:\s*+([0-5]\d)(?::([0-5]\d))?(?:\s|~|\\[, ;])*+"
@@ -25,6 +25,9 @@ _BASED = re.compile(
     r"\s*+\(?\s*+(?:\\text\s*+\{)?([0-9A-Za-z]{1,200}|[0-9]{1,3}(?:(?:,|\{,\})[0-9]{3}){1,50})\}?\s*+\)?\s*+"
     r"(?:_\s*+(?:\{\s*+)?(?:\\(?:text|mathrm)\s*+\{\s*+)?|(?:\\text\s*+\{)?\s*+(?:\(?in\s++)?base[\s-]*+)(?:(\d{1,2})|([a-z]{3,8}))\s*+[})]*+\s*+",
 )
+_MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_MONTH = re.compile(_MONTH_NAMES.replace(" ", "|"), re.IGNORECASE)
+_ISO_DATE = re.compile(r"\s*+(\d{4})[-/](0[1-9]|1[0-2])[-/](0[1-9]|[12]\d|3[01])\s*+")
 _THIN = re.compile(r"(?<=\d)\\[,!;:]\s?(?=\d)")
 _BASE_NAMES = "two three four five six seven eight nine ten eleven twelve"
 _BASES = {name: base for base, name in enumerate(_BASE_NAMES.split(), start=2)} | {"sixteen": 16}
@@ -71,6 +74,10 @@ def _special(text: str) -> Node | None:
     """Clock times and numbers in another base, which have their own notation."""
     if len(text) > 300:
         return None
+    if _MONTH.search(text) and date_of(words := plain_words(text)) is not None:
+        return Text(words)
+    if (iso := _ISO_DATE.fullmatch(text)) is not None:
+        return Text(f"{iso[1]} {_MONTH_NAMES.split()[int(iso[2]) - 1]} {int(iso[3])}")
     if ":" in text and (clock := _CLOCK.fullmatch(text)) is not None:
         half = (clock[4] or "").lower()
         return Clock(int(clock[1]), int(clock[2]), int(clock[3] or 0), half and half + "m")
@@ -216,7 +223,7 @@ class AnswerParser(FunctionParser):
         self.leave()
         if opening == "\\{":
             if len(items) == 1 and isinstance(items[0], Chain) and items[0].relations[0] not in ("=", "in"):
-                return items[0]
+                return Items("union", (items[0],))
             return Items("{}", tuple(items))
         if opening in ("langle", "<"):
             return Items("()", tuple(items))

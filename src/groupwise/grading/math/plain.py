@@ -13,12 +13,23 @@ _PLAIN = re.compile(
 _NOT_DIGIT = re.compile(r"[^0-9]+")
 
 
+_GROUPED = r"(?<![\d.,])(?P<whole>\d{1,3}(?:(?:\.|\\[,:; ]|[\s~])\d{3}){1,60}+|\d++)"
+_DECIMAL_COMMA = re.compile(_GROUPED + r"(?:\{,\}|,)(?P<decimals>\d++)(?![\d,])")
+_GROUPING_POINTS = re.compile(r"(?<![\d.,])\d{1,3}(?:\.\d{3})++(?![\d.,])")
+
+
 class Plain(NamedTuple):
     """A number in its only form: no leading or trailing zeros, no minus zero."""
 
     negative: bool
     whole: str
     decimals: str
+
+
+def with_points(text: str) -> str:
+    """Text in which a comma is the decimal mark, as 1.234,5, with points for it: 1234.5."""
+    text = _DECIMAL_COMMA.sub(lambda m: f"{_NOT_DIGIT.sub('', m['whole'])}.{m['decimals']}", text)
+    return _GROUPING_POINTS.sub(lambda m: m[0].replace(".", ""), text)
 
 
 def plain_number(text: str) -> Plain | None:

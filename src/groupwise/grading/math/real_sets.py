@@ -128,7 +128,7 @@ def _bound(node: Node, side: int, budget: Budget) -> Bound:
         raise ParseError("a bound with a variable")
     value = exact(node, budget)
     if value is None:
-        number = as_fraction(Numeric(240, 0, budget).value(node))
+        number = as_fraction(Numeric(240, {}, budget).value(node))
         if number is None:
             raise ParseError("a bound that is not real")
         value = Fraction(round(number * 2**160), 2**160)

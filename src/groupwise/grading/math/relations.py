@@ -24,12 +24,19 @@ def label_of(node: Node) -> Node | None:
     match node:
         case Var() | Op("abs", (Var(),)):
             is_label = True
+        case Op("abs", (Op("mul", items),)) | Op("mul", items) if all(map(_is_point, items)):
+            is_label = True
         case Op("mul", (Op("pow", (Var(name), _)) | Var(name), argument)):
             is_function = name.split("_")[0].rstrip("'") in FUNCTION_LETTERS
             is_label = is_function and (isinstance(argument, Var | Op) or not variables(argument))
         case Items("()", items):
             is_label = all(isinstance(item, Var) for item in items)
     return node if is_label else None
+
+
+def _is_point(node: Node) -> bool:
+    """Whether it may be a letter of AB, which names a segment, or a digit of a number written abc with a line."""
+    return isinstance(node, Var) and ((len(node.name) == 1 and node.name.isupper()) or node.name.endswith("~"))
 
 
 def assignment(node: Node) -> tuple[Node, Node] | None:
@@ -93,7 +100,7 @@ def approximated(chain: Chain, budget: Budget) -> Node | None:
         return None
     try:
         value = exact(node, budget)
-        value = value if value is not None else as_fraction(Numeric(200, 0, budget).value(node))
+        value = value if value is not None else as_fraction(Numeric(200, {}, budget).value(node))
     except UndefinedError:
         return None
     return node if value is not None and is_rounding(decimal, value) else None

@@ -36,8 +36,8 @@ def substituted(node: Node, name: str, value: Fraction) -> Node:
 
 def conjugated(node: Node) -> Node:
     """The complex conjugate; that of a variable is another variable. A segment AB has none."""
-    named = node.args if isinstance(node, Op) else (node,)
-    if all(isinstance(part, Var) and part.name.isupper() for part in named):
+    named = node.args if isinstance(node, Op) else ()
+    if len(named) == 2 and all(isinstance(part, Var) and part.name.isupper() for part in named):
         return node
 
     def change(part: Node) -> Node | None:

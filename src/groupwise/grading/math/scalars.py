@@ -7,10 +7,13 @@ from groupwise.grading.math.bounds import Budget, OutOfBoundsError, UndefinedErr
 from groupwise.grading.math.exact import PRIME, bits_of, exact, modular
 from groupwise.grading.math.math_options import MathOptions
 from groupwise.grading.math.numeric import Numeric, as_fraction, values_at_points
+from groupwise.grading.math.points import refuting_points
 from groupwise.grading.math.tree import Const, Node, Num, Op, contains, literal, parts_of, variables
 
 _FIRST_BITS, _MORE_BITS, _MAX_BITS = 260, 520, 12_000
 _FIRST_SPAN = 100
+_FLOAT_DIGITS = 15
+_LEAST_DECIMALS, _DIGITS_MORE = 4, 3
 _IMAGINARY, _INFINITY = Const("i"), Const("oo")
 _TEN = Num(Fraction(10))
 
@@ -91,13 +94,23 @@ def rounded(
         return True
     if not policy.correct_digits:
         return False
+    # What a float prints: 0.30000000000000004 for 0.3.
+    printed = decimals[1] is not None and decimals[1].decimals and 0 <= decimals[1].digits - _FLOAT_DIGITS <= 3
+    if printed and difference <= abs(g) / 2**50:
+        return True
     return any(
         decimal is not None
         and decimal.digits >= policy.correct_digits
-        and not (is_exact and _terminates(other))
+        and not (is_exact and _terminates(other) and not _is_longer(longer, decimal))
         and is_rounding(decimal, other)
-        for decimal, other in zip(decimals, (g, a), strict=True)
+        for decimal, longer, other in zip(decimals, decimals[::-1], (g, a), strict=True)
     )
+
+
+def _is_longer(longer: Num | None, decimal: Num) -> bool:
+    """Whether one decimal has so many more digits that the other is one of its roundings: 0.123457 of 0.123456789."""
+    enough = decimal.decimals >= _LEAST_DECIMALS
+    return longer is not None and enough and longer.digits >= decimal.digits + _DIGITS_MORE
 
 
 def _terminates(value: Fraction) -> bool:
@@ -177,7 +190,7 @@ def _again(answer: Node, gold: Node, first: Numeric, budget: Budget) -> tuple[An
 def _same_number(
     answer: Node, gold: Node, policy: MathOptions, budget: Budget, known_different: bool
 ) -> tuple[bool, str]:
-    first = Numeric(_FIRST_BITS, 0, budget)
+    first = Numeric(_FIRST_BITS, {}, budget)
     a, g = first.value(answer), first.value(gold)
     method = "real" if first.is_real(a) and first.is_real(g) else "complex"
     if decimal_form(answer) or decimal_form(gold):
@@ -194,8 +207,32 @@ def _same_number(
     return _close(a, g, more), method
 
 
+def _differ_beyond(answer: Node, gold: Node, imaginary: bool, budget: Budget) -> bool:
+    """Whether two expressions that agree at ordinary points differ far out or at the kinks of absolute values.
+
+    Raises OutOfBoundsError where only the reference answer can be computed there: the other one hides something.
+    """
+    budget = Budget(salt=budget.salt)
+    for point in refuting_points((answer, gold), budget):
+        at = Numeric(_FIRST_BITS, point, budget)
+        try:
+            g = at.value(gold)
+        except (UndefinedError, OutOfBoundsError):
+            budget.spend(0)  # Of work spent, and not of a value too large, it raises.
+            continue
+        try:
+            a = at.value(answer)
+            if at.highest - at.lowest > _FIRST_SPAN:
+                a, g, at = _again(answer, gold, at, budget)
+        except UndefinedError:
+            continue
+        if (imaginary or (at.is_real(a) and at.is_real(g))) and not _close(a, g, at):
+            return True
+    return False
+
+
 def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
-    """Comparison at fixed real points where both are real; at any points where they are real nowhere.
+    """Comparison at real points where both are real; at any points where they are real nowhere.
 
     Where one alone has an absolute value, as ln |x| and ln x, they also have to be real at the same points.
     """
@@ -218,7 +255,7 @@ def _same_at_points(answer: Node, gold: Node, budget: Budget) -> bool:
         else:
             complex_differed += 1
     if agreed >= 2:
-        return same_domain or not complex_differed
+        return (same_domain or not complex_differed) and not _differ_beyond(answer, gold, imaginary, budget)
     if complex_agreed + agreed >= 2:
         return not complex_differed
     if complex_differed or any(True for _ in values_at_points((gold,), _FIRST_BITS, budget)):

@@ -56,6 +56,9 @@ _add("volume", {
 _add("money", {"dollar dollars usd bucks": 1, "cent cents": "0.01"})
 for _currency in ("euro euros eur", "yuan rmb cny", "rupee rupees inr", "yen jpy", "sterling gbp"):
     _add(_currency.split()[0], {_currency: 1})
+for _name, _share in (("jiao", "0.1"), ("fen", "0.01")):
+    _add("yuan", {_name: _share})
+_add("mass", {"jin": "0.5"})
 _add("angle", {"degree degrees deg": 1, "arcminute arcminutes": _F(1, 60), "arcsecond arcseconds": _F(1, 3600)})
 _add("radian", {"radian radians rad rads": 1})
 _add("energy", {"joule joules j": 1, "kj": 1000, "cal": "4.184", "kcal": 4184, "ev": "1.602176634e-19"})
@@ -84,12 +87,13 @@ _POWERS = {"square": 2, "squared": 2, "sq": 2, "cubic": 3, "cubed": 3, "cu": 3}
 _FILLERS = frozenset(("*", "\\cdot", "{", "}", "(", ")", "of", "a", "an", "the", "each", "'", "total"))
 SCALES = {
     "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12,
-    "lakh": 10**5, "crore": 10**7,
+    "lakh": 10**5, "crore": 10**7, "wan": 10**4, "yi": 10**8,
 }  # fmt: skip
 # A value in front of such a word is not just named: 5 or so, 5 halves.
 _CHANGES = """or and not no than least most to maybe if but is are never unless until halves half thirds third fourths
 fourth fifths sixths sevenths eighths ninths tenths hundredths thousandths factorial minus plus times over point more
 less wrong incorrect false negative doubled tripled halved twice thrice double triple ish odd something between versus
+unsure guess guessed probably possibly uncertain approx
 zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundreds thousands
 millions billions dozens instead rather except excluding unknown undefined infinity"""
 _NO_UNITS = frozenset(_CHANGES.split()) | frozenset(SCALES)

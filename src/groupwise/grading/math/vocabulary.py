@@ -31,5 +31,6 @@ COMMANDS = {
     "div": "/", "colon": ":", "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "vert": "|",
     "lvert": "|", "rvert": "|", "dots": "...", "ldots": "...", "cdots": "...", "dotsc": "...",
     "backslash": "setminus", "smallsetminus": "setminus", "varnothing": "emptyset", "dfrac": "frac", "tfrac": "frac",
+    "varphi": "phi", "varepsilon": "epsilon", "vartheta": "theta",
     "cfrac": "frac", "dbinom": "binom", "tbinom": "binom", "land": "and", "wedge": "and", "lor": "or", "vee": "or",
 }  # fmt: skip

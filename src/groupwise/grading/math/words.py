@@ -15,7 +15,7 @@ _OPTION = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OTHER_OPTION = re.compile(
-    r"(?<!\w)(?:[A-J]\s*+[.):]|[a-j]\))(?=\s*+\S)|\b(?:or|wrong|not|incorrect)\b[^A-J]{0,40}+[A-J](?!\w)"
+    r"\([A-J]\)|(?<!\w)(?:[A-J]\s*+[.):]|[a-j]\))(?=\s*+\S)|\b(?:or|wrong|not|incorrect)\b[^A-J]{0,40}+[A-J](?!\w)"
     r"|[.;,/|:)]\s*+\(?[A-J]\)?\s*+\.?\s*+$"
 )
 _MONTH_NAMES = "january february march april may june july august september october november december"

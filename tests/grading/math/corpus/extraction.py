@@ -1,6 +1,6 @@
 """Where the answer stands in a response, in every mode."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from groupwise.grading.math.math_options import AnswerMode, MathOptions
 from groupwise.grading.records import Response, Status
@@ -164,6 +164,7 @@ LAST_NUMBER: tuple[Row, ...] = (
     ("so 12.50 dollars", "50", WRONG),
 )
 
+MARKED: AnswerMode = "marked"
 MODES: tuple[tuple[str, AnswerMode, tuple[Row, ...]], ...] = (
     ("think", "marked", THINK),
     ("boxes", "marked", BOXES),
@@ -177,9 +178,9 @@ MODES: tuple[tuple[str, AnswerMode, tuple[Row, ...]], ...] = (
 )
 
 
-def extraction_cases() -> Iterator[Case]:
+def extraction_cases(statements: Mapping[str, tuple[Row, ...]]) -> Iterator[Case]:
     """All of them, each in the mode that it is about."""
-    for name, mode, rows in MODES:
+    for name, mode, rows in (*MODES, *((name, MARKED, rows) for name, rows in statements.items())):
         for number, (response, gold, statuses) in enumerate(rows):
             given = response if isinstance(response, Response) else written(response)
             yield Case(f"{name} {number}: {given.text[:60]!r} {gold}", given, gold, statuses, MathOptions(answer=mode))
