@@ -352,10 +352,8 @@ def test_a_question_that_is_copied_is_no_answer_to_generated_arithmetic(policy: 
     assert copied != problem.answer
     assert group.kept_right.tolist() == [False, True]
     # The same question from a file is judged by the options.
-    plain, lenient = (
-        Problem("p", problem.messages, problem.answer),
-        config_of("rewards.correctness.math.unevaluated=equal"),
-    )
+    plain = Problem("p", problem.messages, problem.answer)
+    lenient = config_of(rewards={"correctness": {"math": {"unevaluated": "equal"}}})
     assert graded_by(policy, config_of(), [rf"\boxed{{{copied}}}"], plain).kept_right.tolist() == [False]
     assert graded_by(policy, lenient, [rf"\boxed{{{copied}}}"], plain).kept_right.tolist() == [True]
 
