@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from groupwise.config import SftConfig
-from groupwise.errors import DataError, UsageError
+from groupwise.errors import BrokenRunError, DataError, UsageError
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.score import Scoring
 from groupwise.training.learning_rate import lr_factor
@@ -222,3 +222,20 @@ def test_schedules() -> None:
     assert lr_factor(50, 10, 2, "cosine", 0.1) == pytest.approx(0.1)
     assert lr_factor(0, 1, 0, "linear", 0.0) == 1.0
     assert lr_factor(0, 3, 10, "linear", 0.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"), [(1, "weights are not finite: model."), (3, "or its gradient (norm nan) is not finite")]
+)
+def test_what_is_not_finite_is_never_written(steps: int, what: str, tmp_path: Path) -> None:
+    data = write(tmp_path / "data.jsonl", [*ROWS])
+    output = tmp_path / "out"
+    config = SftConfig(
+        data=str(data), output=str(output), steps=steps, sequences_per_step=2, threads=1, lr=1e37, warmup_steps=0,
+        schedule="constant",
+    )  # fmt: skip
+    with pytest.raises(BrokenRunError) as caught:
+        run_sft(config, lambda _: None, print)
+    assert what in str(caught.value)
+    assert "No model is written. Lower lr=1e+37" in str(caught.value)
+    assert not output.exists()

@@ -1,18 +1,21 @@
 """Supervised fine-tuning on demonstrations: the loss is on the completions alone."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from rich.console import Console
 from torch import nn
 
 from groupwise.config import SftConfig
-from groupwise.errors import UsageError
+from groupwise.errors import BrokenRunError, UsageError
 from groupwise.model.choose_backend import choose_backend
+from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.save import save_model
@@ -80,6 +83,7 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None], note: Call
     Raises:
         UsageError: if the output exists.
         DataError: if the model or the data cannot be used.
+        BrokenRunError: if the loss, its gradient or the weights are not finite.
     """
     output = Path(config.output)
     if output.exists():
@@ -110,6 +114,8 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None], note: Call
                 parameters["lr"] = peak_lr * factor
         loss = accumulate_gradient(policy, batch, normaliser, config.micro_batch_tokens, scoring)
         grad_norm = float(nn.utils.clip_grad_norm_(weights, config.max_grad_norm))
+        if not math.isfinite(loss + grad_norm):
+            _refuse(f"the loss ({loss:g}) or its gradient (norm {grad_norm:g}) is not finite", step + 1, config)
         for optimizer, _ in optimizers:
             optimizer.step()
         tokens = _completion_tokens(batch)
@@ -126,9 +132,18 @@ def run_sft(config: SftConfig, report: Callable[[SftProgress], None], note: Call
             )
         )
     seconds = time.perf_counter() - begin
+    if tensors := not_finite(policy.trainable()):
+        _refuse(f"weights are not finite: {shown(tensors)}", config.steps, config)
     with folder_aside(output) as aside:
         fill(aside, lambda: save_model(policy, aside, config.save_dtype))
     return SftResult(output, len(groups), config.steps, loss, seconds)
+
+
+def _refuse(text: str, step: int, config: SftConfig) -> NoReturn:
+    raise BrokenRunError(
+        f"step {step} of {config.steps}: {text}. No model is written. Lower lr={config.lr:g}"
+        + (f" or muon_lr={config.muon_lr:g}" if config.optimizer == "muon" else "")
+    )
 
 
 def accumulate_gradient(
