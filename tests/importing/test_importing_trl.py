@@ -328,3 +328,8 @@ def test_trl_weight_decay_spares_what_transformers_spares() -> None:
 def test_trl_entropy_is_a_mean_of_micro_batches(coefficient: dict[str, Any]) -> None:
     assert "each micro-batch" in said(from_trl(loss_type="dapo", **coefficient), "entropy_coef")
     assert "weighted as the policy loss" in said(from_trl(loss_type="grpo", **coefficient), "entropy_coef")
+
+
+def test_trl_arguments_of_the_chat_template() -> None:
+    imported = from_trl(chat_template_kwargs={"enable_thinking": False})
+    assert option(imported, "prompt.template_arguments") == {"enable_thinking": False}

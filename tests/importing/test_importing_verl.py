@@ -316,3 +316,10 @@ def test_activation_checkpointing_is_taken_over_where_it_is_stated(stated: bool)
     imported = from_verl({"actor_rollout_ref.model.enable_gradient_checkpointing": stated})
     assert option(imported, "batch.activation_checkpointing") is stated
     assert option(from_verl({}), "batch.activation_checkpointing") is None
+
+
+def test_verl_arguments_of_the_chat_template() -> None:
+    stated = {"data.apply_chat_template_kwargs.enable_thinking": False, "data.apply_chat_template_kwargs.level": "low"}
+    imported = from_verl(stated)
+    assert option(imported, "prompt.template_arguments") == {"enable_thinking": False, "level": "low"}
+    assert not said(imported, "data.apply_chat_template_kwargs")

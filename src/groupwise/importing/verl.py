@@ -146,6 +146,11 @@ def _overlong(draft: Draft) -> None:
 
 
 def _files(draft: Draft) -> None:
+    section = "data.apply_chat_template_kwargs."
+    stated = {key: value for key, value in draft.source.values.items() if key.startswith(section)}
+    if stated:
+        arguments = {key.removeprefix(section): value for key, value in stated.items()}
+        draft.set("prompt.template_arguments", arguments, next(iter(stated)))
     trained, measured = _files_of(draft, "data.train_files"), _files_of(draft, "data.val_files")
     if len(trained) > 1:
         draft.absent("data.train_files", files=len(trained))
