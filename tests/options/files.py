@@ -13,6 +13,7 @@ from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
 from tests.options.function_cases import FUNCTIONS_FILE
 from tests.options.own_cases import OWN_FILE
+from tests.support.zoo import save
 
 COUNT = 8
 TEMPLATE = "Q: {{ messages[-1].content }}\n{% if add_generation_prompt %}A{{ mark or ':' }}{% endif %}"
@@ -65,9 +66,11 @@ def write_files(folder: Path) -> dict[str, str]:
     policy.model.get_input_embeddings().weight.data.mul_(1.02)
     save_model(policy, model)
     save_model(policy, folder / "half", "float16")
+    save("Qwen3-MoE", folder / "experts")
     return {name: str(path) for name, path in paths.items()} | {
         "model": str(model),
         "half": str(folder / "half"),
+        "experts": str(folder / "experts"),
         "functions": str(folder / "functions.py"),
         "own": str(folder / "own.py"),
         "template": str(folder / "template.jinja"),

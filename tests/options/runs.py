@@ -246,7 +246,9 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
 
 def count_layer_calls(policy: Policy, calls: list[bool]) -> None:
     """Note every call of the first layer, and whether it was made for a gradient."""
-    layer: Any = policy.model.get_submodule("model.layers.0.mlp.down_proj")
+    # The router, where the first layer is a mixture of experts.
+    layer: Any = policy.model.get_submodule("model.layers.0.mlp")
+    layer = layer.down_proj if hasattr(layer, "down_proj") else layer.gate
     layer.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
 
 

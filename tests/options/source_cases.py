@@ -17,7 +17,7 @@ from groupwise.model.size import stored_dtype
 from groupwise.track.run_folder import RunFolder
 from groupwise.training.run import resumes
 from tests.options.case import ByHand, Case
-from tests.options.observed import asked, outcome, what_was_sampled
+from tests.options.observed import asked, first_gradient, outcome, what_was_sampled
 from tests.options.runs import Trace
 
 GENERATED = ("problems.train=arithmetic",)
@@ -165,6 +165,13 @@ MODEL = {
         lambda t: {"stored": "float16"}.get(t.config.model.save_dtype, t.config.model.save_dtype),
         base=("model.path={half}",),
         same=outcome,
+    ),
+    # No answer of random weights is right, so that this and the entropy alone have a gradient.
+    "model.router_aux_coefficient": Case(
+        ("0.0", "0.5"),
+        first_gradient,
+        base=("model.path={experts}", "entropy.bonus={type: fixed, coefficient: 0.01}"),
+        same=what_was_sampled,
     ),
     "prompt.template": Case(("chat", "plain"), Trace.prompt, expected_prompt, same=asked),
     "prompt.chat_template": Case(("", "{template}"), Trace.prompt, expected_prompt, same=asked),

@@ -17,6 +17,7 @@ from groupwise.track.metrics_page import page
 from groupwise.training import loop
 from groupwise.training.run import compose_and_start
 from tests.support.commands import SMALL
+from tests.support.zoo import save
 
 # Together these write every metric there is.
 EVERYTHING = (
@@ -41,6 +42,10 @@ EVERYTHING = (
 )
 
 
+# No answer of random weights is right.
+MIXTURE = ("active_sampling.filter=none", "active_sampling.refill=false", "model.router_aux_coefficient=0.1")
+
+
 MERGES: dict[str, str] = {}
 """How the runs merged what they measured."""
 
@@ -58,7 +63,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     names: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "merge_metrics", noted_merge)
-        for number, options in enumerate(EVERYTHING):
+        experts = tmp_path_factory.mktemp("experts") / "model"
+        save("Qwen3-MoE", experts)
+        for number, options in enumerate([*EVERYTHING, (f"model.path={experts}", *MIXTURE)]):
             folder = tmp_path_factory.mktemp("metrics") / str(number)
             arguments = [*SMALL, "run.steps=2", "problems.eval_problems=4", *options, f"run.output={folder}"]
             assert compose_and_start(arguments, False, ConsoleTracker(Console(file=io.StringIO()))) is not None

@@ -41,6 +41,10 @@ class ModelOptions(Options):
     save_dtype: SaveDtype = "stored"
     """Of the weights in the trained model's files; `stored` for that of the files that the model came from."""
 
+    router_aux_coefficient: NonNegativeFloat = 0.0
+    """Weight of the auxiliary loss that keeps the experts of a mixture evenly used, by the model's own formula over the
+    tokens that are read for an update."""
+
     @property
     def bytes_per_value(self) -> int:
         """Of a number in the compute dtype."""

@@ -14,6 +14,7 @@ from groupwise.errors import DataError
 from groupwise.evaluation.check_files import usable_rows
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
+from groupwise.model.backends.router import has_router_loss
 from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.prompt import PromptRenderer
@@ -106,6 +107,10 @@ def prepare(
         remarks += check_domains(source.domains, config.domains)
         problems = [*source.some, *held_out]
         longest = check_prompts(renderer, problems, policy, config.sampling.max_new_tokens)
+        if config.model.router_aux_coefficient > 0 and not has_router_loss(policy.model):
+            raise DataError(
+                f"model.router_aux_coefficient: {type(policy.model).__name__} has no auxiliary loss; set it to 0"
+            )
         policy, slower = choose_backend(policy, config.model.backend, longest + config.sampling.max_new_tokens)
         if slower:
             tracker.note(f"backend   {slower}")

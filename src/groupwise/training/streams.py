@@ -1,6 +1,7 @@
 """What the tokens of a step are given before its updates: other log-probabilities, and which of them are trained on."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -156,7 +157,7 @@ def scored(
     wanted = wanted_E.nonzero().flatten().numpy()
     scoring = scoring_of(config, square_sums=square_sums)
     names = ("logps_N", "entropies_N", "entropies_at_1_N", *(["square_sums_N"] if square_sums else []))
-    whole = {name: torch.zeros_like(batch.sampler_logps_N) for name in names}
+    whole: dict[str, Any] = {name: torch.zeros_like(batch.sampler_logps_N) for name in names}
     for part in micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts):
         episodes = wanted[part]
         micro = batch.take(episodes).to(policy.device)

@@ -1,7 +1,7 @@
 """The optimizer steps on the groups of one training step."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.config import TrainConfig
+from groupwise.model.backends.protocol import Routed
+from groupwise.model.backends.router import has_router_loss
 from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
@@ -57,7 +59,7 @@ def objective_of(config: TrainConfig) -> Objective:
 
 def acts_without_signal(config: TrainConfig, entropy_coefficient: float) -> bool:
     """Whether a sequence with advantage 0 still has a gradient, or is measured to steer the entropy."""
-    acts = not config.objective.surrogate.needs_advantage
+    acts = not config.objective.surrogate.needs_advantage or config.model.router_aux_coefficient > 0
     return acts or config.uses_kl or entropy_coefficient > 0 or isinstance(config.entropy.bonus, TargetBonus)
 
 
@@ -91,6 +93,7 @@ def accumulate_gradient(
     """
     objective = objective_of(config)
     scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
+    scoring = replace(scoring, router=has_router_loss(policy.model))
     moving = with_gradient(batch, config, entropy_coefficient)
     measured = []
     for episodes in micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts):
@@ -98,11 +101,16 @@ def accumulate_gradient(
         scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
         inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
         outputs = policy_loss(objective, inputs)
-        outputs.loss.backward()
+        loss, by_router = outputs.loss, {}
+        if scores.routed is not None:
+            share = float(micro.lengths_E[micro.trained_E].sum()) / totals.tokens
+            loss = loss + config.model.router_aux_coefficient * share * scores.routed.loss
+            by_router = router_metrics(scores.routed, scores.logps_N.numel())
+        loss.backward()
         log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
         gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
-        metrics = {**outputs.metrics, **_gap_and_entropy(gap_N, scores), **by_domain}
+        metrics = {**outputs.metrics, **_gap_and_entropy(gap_N, scores), **by_router, **by_domain}
         measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro)))
     return measured
 
@@ -234,6 +242,15 @@ def _gap_and_entropy(gap_N: Tensor, scores: Scores) -> dict[str, Metric]:
         "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
         "engine/logp_gap_max": Metric(gap_N.max(), "max"),
         "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
+    }
+
+
+def router_metrics(routed: Routed, tokens: int) -> dict[str, Metric]:
+    """How a mixture of experts divided the tokens of one pass."""
+    return {
+        "router/aux_loss": Metric(routed.loss.detach(), "mean", tokens),
+        "router/load_max": Metric(routed.load_max, "max"),
+        "router/entropy": Metric(routed.entropy, "mean", tokens),
     }
 
 

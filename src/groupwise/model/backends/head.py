@@ -3,7 +3,7 @@
 Axes: N response tokens, C of them in a chunk, V vocabulary, D model width.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -29,8 +29,8 @@ CHANGES_LOGITS = ("final_logit_softcapping", "logits_scaling", "logit_scale", "l
 class _Given:
     """What stands for the output of a backbone: hidden states, and None for whatever else a model looks for in it."""
 
-    def __init__(self, hidden_1CD: Tensor) -> None:
-        self.last_hidden_state = hidden_1CD
+    def __init__(self, hidden_1CD: Tensor, router_logits: Sequence[Tensor] | None) -> None:
+        self.last_hidden_state, self.router_logits = hidden_1CD, router_logits
 
     def __getitem__(self, index: int) -> Tensor:
         return (self.last_hidden_state,)[index]
@@ -55,10 +55,17 @@ def head_of(model: PreTrainedModel) -> Head:
 
 def own_logits(model: PreTrainedModel, hidden_CD: Tensor) -> Tensor:
     """The logits that the model's own code makes of hidden states behind the last norm."""
-    ids_1C = torch.zeros(1, len(hidden_CD), dtype=torch.int64, device=hidden_CD.device)
-    with _standing_for_backbone(model, _Given(hidden_CD.unsqueeze(0))):
-        logits_1CV: Tensor = model(input_ids=ids_1C, use_cache=False).logits
+    logits_1CV: Tensor = forward_behind(model, hidden_CD.unsqueeze(0)).logits
     return logits_1CV[0]
+
+
+def forward_behind(
+    model: PreTrainedModel, hidden_1CD: Tensor, router_logits: Sequence[Tensor] | None = None, **named: Any
+) -> Any:
+    """What the model gives where its backbone gave these hidden states and router logits."""
+    ids_1C = torch.zeros(hidden_1CD.shape[:2], dtype=torch.int64, device=hidden_1CD.device)
+    with _standing_for_backbone(model, _Given(hidden_1CD, router_logits)):
+        return model(input_ids=ids_1C, use_cache=False, **named)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from groupwise.model.backends.activation_checkpointing import checkpointed_layer
 from groupwise.model.backends.head import head_of, score_hidden, streams_vocabulary
 from groupwise.model.backends.in_place import takes_in_place
 from groupwise.model.backends.protocol import InPlace, SamplingMask, Scores, Scoring
+from groupwise.model.backends.router import ASKED, with_routed
 from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
 
@@ -18,23 +19,28 @@ class Packed:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self.router_logits: list[Tensor] = []
 
     def hidden_states(self, batch: PackedBatch, scoring: Scoring) -> Tensor:
         """Hidden states behind the last norm, (T, D)."""
         backbone = self.policy.backbone
         with checkpointed_layers(backbone, scoring.checkpoint_layers):
-            hidden_1TD: Tensor = backbone(
+            output = backbone(
                 input_ids=batch.token_ids_1T,
                 position_ids=batch.position_ids_1T,
                 use_cache=False,
                 plan=batch.attention,
-            ).last_hidden_state
+                **({ASKED: True} if scoring.router else {}),
+            )
+        self.router_logits = list(output.router_logits) if scoring.router else []
+        hidden_1TD: Tensor = output.last_hidden_state
         return hidden_1TD[0]
 
     def score(self, batch: PackedBatch, scoring: Scoring, mask: SamplingMask | None = None) -> Scores:
         """See `Backend`."""
         hidden_ND = self.hidden_states(batch, scoring).index_select(0, batch.predictor_N)
-        return score_hidden(head_of(self.policy.model), hidden_ND, batch.target_ids_N, scoring, mask)
+        scores = score_hidden(head_of(self.policy.model), hidden_ND, batch.target_ids_N, scoring, mask)
+        return with_routed(scores, self.policy.model, self.router_logits)
 
     def in_place(self, scoring: Scoring, masked: bool) -> InPlace:
         """See `Backend`."""

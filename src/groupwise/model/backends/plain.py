@@ -20,6 +20,7 @@ from groupwise.model.backends.activation_checkpointing import checkpointed_layer
 from groupwise.model.backends.attention import similar
 from groupwise.model.backends.head import own_logits, score_hidden
 from groupwise.model.backends.protocol import InPlace, SamplingMask, Scores, Scoring
+from groupwise.model.backends.router import ASKED, with_routed
 from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
 
@@ -73,6 +74,7 @@ class Plain:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
+        self.router_logits: list[list[Tensor]] = []
 
     def hidden_states(self, batch: PackedBatch, scoring: Scoring) -> Tensor:
         """Hidden states that predict the scored tokens, behind the last norm, (N, D)."""
@@ -91,7 +93,9 @@ class Plain:
     def score(self, batch: PackedBatch, scoring: Scoring, mask: SamplingMask | None = None) -> Scores:
         """See `Backend`."""
         head = partial(own_logits, self.policy.model)
-        return score_hidden(head, self.hidden_states(batch, scoring), batch.target_ids_N, scoring, mask)
+        scores = score_hidden(head, self.hidden_states(batch, scoring), batch.target_ids_N, scoring, mask)
+        layers = [torch.cat(parts) for parts in zip(*self.router_logits, strict=True)]
+        return with_routed(scores, self.policy.model, layers)
 
     def in_place(self, scoring: Scoring, masked: bool) -> InPlace:  # noqa: ARG002
         """See `Backend`."""
@@ -105,10 +109,16 @@ class Plain:
         # row of a mask that hides everything, behind the end of a sliding window, is not a number in some precisions.
         index_BT = np.stack([np.pad(row.tokens_T, (0, width - len(row.tokens_T))) for row in rows])
         with checkpointed_layers(backbone, scoring.checkpoint_layers):
-            hidden_BTD: Tensor = backbone(
+            output = backbone(
                 input_ids=batch.token_ids_1T[0][torch.from_numpy(index_BT).to(device)],
                 position_ids=torch.arange(width, device=device).expand(len(rows), -1),
                 use_cache=False,
-            ).last_hidden_state
+                **({ASKED: True} if scoring.router else {}),
+            )
+        if scoring.router:
+            read = np.concatenate([np.arange(len(row.tokens_T)) + b * width for b, row in enumerate(rows)])
+            read_T = torch.from_numpy(read).to(device)
+            self.router_logits.append([layer.reshape(-1, layer.shape[-1])[read_T] for layer in output.router_logits])
+        hidden_BTD: Tensor = output.last_hidden_state
         places = np.concatenate([row.predictors + b * width for b, row in enumerate(rows)])
         return hidden_BTD.flatten(0, 1).index_select(0, torch.from_numpy(places).to(device))
