@@ -275,7 +275,7 @@ PROBLEMS = {
         lambda t: [t.summary["after"]["sampled"]["samples_per_prompt"], [*t.summary["after"]["sampled"]["pass_at"]]],
         lambda t: [
             t.config.problems.eval_samples_per_prompt,
-            {1: [], 4: [2, 4]}[t.config.problems.eval_samples_per_prompt],
+            {1: [], 4: ["2", "4"]}[t.config.problems.eval_samples_per_prompt],
         ],
         base=("problems.eval={other}", "problems.eval_problems=2"),
         same=outcome,

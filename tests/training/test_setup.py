@@ -49,7 +49,7 @@ def test_stops_of_the_configuration_reach_the_engine_and_no_warning_is_left(temp
 
 
 def test_a_stop_that_is_no_token_ends_the_run_before_it_begins() -> None:
-    with pytest.raises(DataError, match="sampling.stop_ids has 'zebra'"):
+    with pytest.raises(DataError, match=r"sampling\.stop_ids has 'zebra'"):
         prepare(compose_train_config([*SMALL, 'sampling.stop_ids=["zebra"]']), Notes())
 
 
