@@ -84,5 +84,6 @@ def test_the_next_step_has_the_new_weights_and_the_new_entropy_coefficient(
         "optimizer.warmup_steps": 0,
     }
     compose_and_start(["demo", *(f"{key}={value}" for key, value in options.items())], False, Quiet())
-    assert sampled_from == [True] * 3
+    # For the check at the start, and three steps.
+    assert sampled_from == [True] * 4
     assert coefficients == pytest.approx([0.0, 0.01, 0.02])

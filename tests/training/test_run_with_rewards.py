@@ -223,7 +223,8 @@ def test_functions_that_always_fail_make_empty_steps(tmp_path: Path) -> None:
     """
     run = tmp_path / "run"
     options = functions(tmp_path, body, on_error="drop_sample")
-    summary = train(run, *options, "active_sampling.refill=true", "run.steps=3", options=OPTIONS)
+    more = ["active_sampling.refill=true", "run.steps=3", "guards.steps_of_failing_reward=0"]
+    summary = train(run, *options, *more, options=OPTIONS)
     assert summary["optimizer_updates"] == 0
     for line in metrics(run):
         assert line["groups/sampled"] == line["groups/failed"] == 12
