@@ -40,7 +40,7 @@ _MEASURED = re.compile(
 _DATE = re.compile(r"(?:(\d{4})\s*+年\s*+)?(\d{1,2})\s*+月\s*+(\d{1,2})\s*+[日号號]")
 _FRACTION = re.compile(f"({_NUMERAL}{{1,12}}|[0-9]{{1,9}})分之({_NUMERAL}{{1,12}}|[0-9]{{1,9}})")
 _WHOLE = re.compile(rf"\s*+([负負])?({_NUMERAL}{{1,20}})(?:[点點]([〇零一二三四五六七八九]{{1,20}}))?")
-_OR = re.compile(r"(?<=[0-9A-Za-z)}$])\s?或者?\s?(?=[0-9A-Za-z(\\$-])")
+_JOINED = re.compile(r"(?<=[0-9A-Za-z)}$])\s?(?:(或者?)|[和与與及])\s?(?=[0-9A-Za-z(\\$-])")
 _CHANGES = re.compile("[或不和与與至到约約多余餘几幾以]")
 _PLAIN_WORDS = {
     "无解": "no solution", "無解": "no solution", "空集": "empty set", "全体实数": "all real numbers",
@@ -60,7 +60,7 @@ def translated(text: str) -> str:
     if whole is not None and (value := number(whole[2])) is not None and not _NUMERAL_WORD.match(text, whole.end()):
         decimals = "." + "".join(str(_DIGITS[c]) for c in whole[3]) if whole[3] else ""
         text = f"{'-' if whole[1] else ''}{value}{decimals}{text[whole.end() :]}"
-    return _MEASURED.sub(_measured, _OR.sub(" or ", text))
+    return _MEASURED.sub(_measured, _JOINED.sub(lambda m: " or " if m[1] else " and ", text))
 
 
 _NUMERAL_WORD = re.compile(f"{_NUMERAL}|边|邊|角形")

@@ -13,6 +13,7 @@ _OBJECT = re.compile(
     rf"""\s*+(?:({_STRING})|(-?[0-9][0-9.eE+-]*+))[^{{}}]*+\}}""",
     re.DOTALL,
 )
+_OPTION_STARTS = frozenset("(ABCDEFGH")
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _OPTION_AND_TEXT = re.compile(r"(?:\(([A-H])\)|([A-H])[).:])\s++(?![(,;/&]|and\b|or\b)(\S[^()]*(?:\([^()]*\)[^()]*)*)")
 _NOTE = re.compile(
@@ -37,8 +38,13 @@ def accepted_answers(gold: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(item for item in items if not is_empty(item)))
     if is_empty(text):
         return ()
-    option = _OPTION_AND_TEXT.fullmatch(text)
-    return (f"({option[1] or option[2]})", option[3]) if option else (text,)
+    return option_and_text(text) or (text,)
+
+
+def option_and_text(text: str) -> tuple[str, str] | None:
+    """The option and its text of `A. 42`; None for anything else."""
+    option = _OPTION_AND_TEXT.fullmatch(text) if text[:1] in _OPTION_STARTS else None
+    return (f"({option[1] or option[2]})", option[3]) if option else None
 
 
 def unwrapped(gold: str) -> str:

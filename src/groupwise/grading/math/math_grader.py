@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import product
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from groupwise.grading.math.compare import Comparison
 from groupwise.grading.math.echo import is_echo
 from groupwise.grading.math.evaluated import is_number
 from groupwise.grading.math.extract import Extraction, extract
-from groupwise.grading.math.golds import accepted_answers
+from groupwise.grading.math.golds import accepted_answers, option_and_text
 from groupwise.grading.math.letters import is_anagram, is_word, options_in
 from groupwise.grading.math.lexer import UnitLetters
 from groupwise.grading.math.math_options import AnswerMode, MathOptions
@@ -108,8 +109,13 @@ def same_answer(answer: str, gold: str, policy: MathOptions = DEFAULT_POLICY, qu
     if answer.strip() == gold.strip():
         return Judgement("correct", "text" if plain_number(gold) is None else "integer")
     judged = Judgement("wrong", "text")
-    for accepted in accepted_answers(gold):
-        one = _same_answer(answer, accepted, policy, question)
+    golds = accepted_answers(gold)
+    # An option with its text, as B) 12, answers 12 where the reference answer names no option.
+    answers = (answer, with_option[1]) if (with_option := option_and_text(answer)) else (answer,)
+    for one_answer, accepted in product(answers, golds):
+        if one_answer is not answer and (_gold_reading(accepted).option or len(golds) > 1):
+            continue
+        one = _same_answer(one_answer, accepted, policy, question)
         if one.status == "correct":
             return one
         if judged.status != "undecided" and (one.status == "undecided" or not judged.detail):

@@ -28,6 +28,7 @@ _BASED = re.compile(
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 _MONTH = re.compile(_MONTH_NAMES.replace(" ", "|"), re.IGNORECASE)
 _ISO_DATE = re.compile(r"\s*+(\d{4})[-/](0[1-9]|1[0-2])[-/](0[1-9]|[12]\d|3[01])\s*+")
+_LETTERS = re.compile(r"[A-Za-z][A-Za-z -]{2,60}")
 _THIN = re.compile(r"(?<=\d)\\[,!;:]\s?(?=\d)")
 _BASE_NAMES = "two three four five six seven eight nine ten eleven twelve"
 _BASES = {name: base for base, name in enumerate(_BASE_NAMES.split(), start=2)} | {"sixteen": 16}
@@ -48,7 +49,7 @@ def parse(text: str, unit_letters: UnitLetters = "none") -> Node:
     special = _special(text)
     if special is not None:
         return special
-    if len(text) == 3 and (number := number_of(text.lower())) is not None:
+    if _LETTERS.fullmatch(text) and (number := number_of(plain_words(text))) is not None:
         return Num(Fraction(number))
     try:
         tokens, currency = tokens_of(text, unit_letters)

@@ -95,8 +95,8 @@ def rounded(
     if not policy.correct_digits:
         return False
     # What a float prints: 0.30000000000000004 for 0.3.
-    printed = decimals[1] is not None and decimals[1].decimals and 0 <= decimals[1].digits - _FLOAT_DIGITS <= 3
-    if printed and difference <= abs(g) / 2**50:
+    lengths = [decimal.digits if decimal is not None and decimal.decimals else 0 for decimal in decimals]
+    if min(lengths) and 0 <= max(lengths) - _FLOAT_DIGITS <= 3 and difference <= abs(g) / 2**50:
         return True
     return any(
         decimal is not None

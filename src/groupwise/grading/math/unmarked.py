@@ -27,6 +27,9 @@ _EXCLUDED = pattern(
     rf"(?P<kept>.{{1,60}}?)[,;\uff0c]?\s*+[(\uff08]?(?:and )?(?:(?:not|rather than|instead of)\s++|而?不是|而非)\s*+"
     rf"(?:option |choice )?(?:{LETTER}|[-$]?\d[\d.,]*+)\W*+"
 )
+# Two values with `or` between them are a list of both, and no single one.
+_OR = pattern(r"\bor\b|或者?")
+_CHINESE_OPTION = re.compile(r"\(?([A-H]{1,6})\)?\s*+(?:选项|選項|项|項|正确|正確|符合)")
 _YES_OR_NO = pattern(r"\W*(?:yes|no|true|false|none|never)\W*")
 _HEDGE_BEHIND = pattern(r"\b(?:or|maybe|perhaps|if|unless|possibly|probably|might|may|could)\b|\?")
 _INSTRUCTS = pattern(r"(?:^|[.:]\s++)(?:solve|find|compute|calculate|evaluate|determine|simplify|what|how)\b")
@@ -134,9 +137,11 @@ def behind(text: str, start: int, truncated: bool) -> str:
         line, tail = line[: len(line) - len(tail)], tail
         if HEDGE.search(line) or _HEDGE_BEHIND.search(tail):
             return ""
-    elif HEDGE.search(line):
+    elif HEDGE.search(_OR.sub(",", line)):
         return ""
     line = line.removesuffix(tail) if tail else line
+    if (letters := _CHINESE_OPTION.match(line)) is not None:
+        return letters[1]
     return inside(line.strip().strip("*`").removesuffix(".").strip())
 
 
