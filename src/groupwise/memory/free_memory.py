@@ -26,11 +26,11 @@ def free_bytes(device: torch.device, ranks: Ranks) -> int | None:
 
 
 def free_main_bytes(proc: Path, groups: Path) -> int | None:
-    """The main memory that Linux calls available, or what the limits of this process's control groups leave of it."""
+    """The main memory that Linux calls available, or what `ulimit` and control groups leave of it."""
     lines = _pairs(proc / "meminfo", ":")
     if "MemAvailable" not in lines:
         return None
-    return min([1024 * lines["MemAvailable"], *_left_by_groups(proc, groups)])
+    return min([1024 * lines["MemAvailable"], *_left_by_groups(proc, groups), *_left_by_limits(proc)])
 
 
 def _left_by_groups(proc: Path, groups: Path) -> list[int]:
@@ -57,6 +57,20 @@ def _left_by_groups(proc: Path, groups: Path) -> list[int]:
     return left
 
 
+def _left_by_limits(proc: Path) -> list[int]:
+    """What the limits on the address space and on private memory leave, as `ulimit -v` and `ulimit -d` set them."""
+    try:
+        limits = (proc / "self" / "limits").read_text().splitlines()
+    except OSError:
+        return []
+    used, left = _pairs(proc / "self" / "status", ":"), []
+    for name, size in (("Max address space", "VmSize"), ("Max data size", "VmData")):
+        stated = [line.removeprefix(name).split()[0] for line in limits if line.startswith(name)]
+        if stated and stated[0].isdecimal() and size in used:
+            left.append(max(0, int(stated[0]) - 1024 * used[size]))
+    return left
+
+
 def _number(file: Path) -> int | None:
     try:
         return int(file.read_text())
@@ -68,6 +82,7 @@ def _pairs(file: Path, separator: str) -> dict[str, int]:
     """The lines `name, separator, number` of a file, without their units."""
     try:
         split = [line.partition(separator) for line in file.read_text().splitlines()]
-        return {name: int(value.split()[0]) for name, _, value in split if value.split()}
+        numbers = ((name, value.split()[0]) for name, _, value in split if value.split())
+        return {name: int(number) for name, number in numbers if number.isdecimal()}
     except (OSError, ValueError):
         return {}
