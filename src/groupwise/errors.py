@@ -36,15 +36,23 @@ class BrokenRunError(GroupwiseError):
         self.is_sound = is_sound
 
 
-class RunInterrupted(KeyboardInterrupt):
-    """Ctrl-C, or a signal that asks for the end: the last finished step of the run in `folder` is in a checkpoint."""
+class MemoryLimitError(GroupwiseError, MemoryError):
+    """Memory ran out although as little as possible was computed at once."""
 
-    def __init__(self, folder: Path, step: int, steps: int) -> None:
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C, or whatever else asked for the end: step `step` of the run in `folder` is in a checkpoint.
+
+    reason: what it was; empty for Ctrl-C. exit_code: of the command: 128 and the number of a signal, 1 for the rest.
+    """
+
+    def __init__(self, folder: Path, step: int, steps: int, reason: str = "", exit_code: int = 130) -> None:
+        because = f" ({reason})" if reason else ""
         super().__init__(
-            f"stopped after step {step} of {steps}; resume it with: groupwise train --resume {folder}, or in Python: "
-            f"groupwise.resume({str(folder)!r})"
+            f"stopped after step {step} of {steps}{because}; resume it with: groupwise train --resume {folder}, or in "
+            f"Python: groupwise.resume({str(folder)!r})"
         )
-        self.folder, self.step = folder, step
+        self.folder, self.step, self.exit_code = folder, step, exit_code
 
 
 def listed(lines: Sequence[object], most: int = 10) -> list[str]:

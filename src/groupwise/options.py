@@ -1,8 +1,9 @@
 """What every section of the options is made of."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
@@ -11,6 +12,23 @@ NonNegativeFloat = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 SaveDtype = Literal["stored", "float32", "bfloat16"]
+
+
+def seconds_of(duration: str) -> int:
+    """Seconds of `3h30m`, `45m` or `90s`; 0 of the empty text. Raises ValueError for anything else."""
+    parts = re.fullmatch(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration)
+    if parts is None:
+        raise ValueError(f"{duration!r} is not a duration such as 3h30m, 45m or 90s")
+    return sum(int(count or 0) * unit for count, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True))
+
+
+def _duration(text: str) -> str:
+    if text and seconds_of(text) == 0:
+        raise ValueError(f"{text!r} is no time at all; leave it empty for no limit")
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class Options(BaseModel):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import groupwise
+from groupwise.stopping import now
 from groupwise.training import run as training_run
 from tests.api.program import OPTIONS, Counted
 from tests.support.runs import assert_same_run, metrics
@@ -120,6 +121,7 @@ def test_ctrl_c_while_the_trained_model_is_measured(
 ) -> None:
     def interrupted(run: Any) -> dict[str, Any]:
         os.kill(os.getpid(), signal.SIGINT)
+        now("the measurement")
         return dict(run)
 
     monkeypatch.setattr(training_run, "_summary", interrupted)

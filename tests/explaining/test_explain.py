@@ -439,6 +439,12 @@ def test_costs_of_the_plain_case() -> None:
     }
 
 
+def test_costs_of_several_updates() -> None:
+    """A copy of 1000 weights and their two moments."""
+    for batch in ({"epochs_per_step": 2}, {"minibatches_per_step": 2}):
+        assert quantities(build(**{**SMALL, "batch": {**SMALL["batch"], **batch}}))["copy of the last step"] == 12000
+
+
 def test_costs_of_a_reduced_engine() -> None:
     model: dict[str, object] = {"compute_dtype": "bfloat16", "trainable": "all_but_embeddings"}
     config = build(**{**SMALL, "sampling": {"max_new_tokens": 10}, "engine": {"batch_sequences": 3}}, model=model)

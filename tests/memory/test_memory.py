@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,6 +225,7 @@ def test_sampling_takes_no_more_than_is_counted(dtype: str) -> None:
 def test_a_step_needs_the_moments_and_the_larger_of_sampling_and_training() -> None:
     needs = Needs(weights=9, reference=9, moments=100, gradient=50, engine=EngineMemory(20, 40, 10))
     assert [needs.peak(pass_bytes) for pass_bytes in (10, 20, 30)] == [170, 170, 180]
+    assert replace(needs, copy=300).peak(30) == 480
 
 
 # What is free
@@ -263,6 +266,40 @@ def test_control_groups_of_version_1_and_of_a_container(tmp_path: Path) -> None:
     write(root, memory_DOT_limit_in_bytes="3000\n", memory_DOT_usage_in_bytes="1000\n")
     write(root, memory_DOT_stat="total_inactive_file 5\n")
     assert free_main_bytes(proc, groups) == 2005
+
+
+LIMITS = """Limit                     Soft Limit           Hard Limit           Units
+Max data size             {data} unlimited            bytes
+Max address space         {space} unlimited            bytes
+"""
+STATUS = "Name:\tpython\nVmSize:\t    2000 kB\nVmData:\t     500 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "space", "left"),
+    [
+        ("unlimited", "unlimited", 20000 * 1024),
+        ("unlimited", 3000 * 1024, 1000 * 1024),
+        (700 * 1024, 3000 * 1024, 200 * 1024),
+        ("unlimited", 1000 * 1024, 0),
+    ],
+)
+def test_what_ulimit_leaves(tmp_path: Path, data: Any, space: Any, left: int) -> None:
+    limits = LIMITS.format(data=data, space=space)
+    proc = write(tmp_path / "proc", meminfo=MEMINFO, self__limits=limits, self__status=STATUS)
+    assert free_main_bytes(proc, tmp_path / "cgroup") == left
+
+
+def test_a_limit_of_this_process_is_seen() -> None:
+    """`ulimit -v`, in a process of its own."""
+    program = (
+        "import resource; from pathlib import Path; from groupwise.memory.free_memory import free_main_bytes\n"
+        "size = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + 2**27, -1))\n"
+        "print(free_main_bytes(Path('/proc'), Path('/sys/fs/cgroup')))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(ended.stdout) == pytest.approx(2**27, rel=0.05)
 
 
 def test_a_system_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import math
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,12 @@ RUN = {
         lambda t: names(t.folder.rollouts),
         lambda t: step_names(due(t.config.run.rollouts_every_steps, 3)),
         base=("run.steps=3",),
+        same=outcome,
+    ),
+    "run.stop_after": Case(
+        ("1h", "1h30m"),
+        lambda t: math.ceil((t.run.until - time.monotonic()) / 1800),
+        lambda t: {"1h": 2, "1h30m": 3}[t.config.run.stop_after],
         same=outcome,
     ),
     "run.threads": Case(

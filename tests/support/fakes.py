@@ -64,6 +64,10 @@ class Engine:
     def sleep(self) -> None:
         """There is nothing to give back."""
 
+    def sample_fewer(self) -> int:
+        """It has one size."""
+        return 0
+
     def close(self) -> None:
         """Nothing was started."""
 

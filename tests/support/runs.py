@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from groupwise.errors import RunInterrupted
 from groupwise.track.console import ConsoleTracker
 from groupwise.training.run import compose_and_start, resume_run
 from tests.support.commands import SMALL, tree
@@ -35,11 +36,23 @@ class Quiet(ConsoleTracker):
 
 
 def train(output: Path, *more: str, options: list[str] = UNMEASURED, reporter: Quiet | None = None) -> Any:
-    return compose_and_start([*options, f"run.output={output}", *more], False, reporter or Quiet())
+    """The summary, or None where the run was interrupted, which is noted."""
+    told = reporter or Quiet()
+    return unless_interrupted(told, lambda: compose_and_start([*options, f"run.output={output}", *more], False, told))
 
 
 def resume(output: Path, *overrides: str, reporter: Quiet | None = None, allowed: Sequence[str] = ()) -> Any:
-    return resume_run(str(output), list(overrides), reporter or Quiet(), allowed)
+    """As `train`."""
+    told = reporter or Quiet()
+    return unless_interrupted(told, lambda: resume_run(str(output), list(overrides), told, allowed))
+
+
+def unless_interrupted(reporter: Quiet, act: Callable[[], Any]) -> Any:
+    try:
+        return act()
+    except RunInterrupted as stopped:
+        reporter.note(str(stopped))
+        return None
 
 
 def interrupt_at(step: int) -> Callable[[int], None]:

@@ -78,11 +78,11 @@ def test_a_failure_names_step_and_code_and_leaves_the_checkpoint(
     text = str(caught.value)
     assert text.startswith("surrogate my_loss.py:mine failed: ZeroDivisionError: a fault of the code (")
     assert "my_loss.py:7)" in text
-    assert (
-        "The run stopped in step 4 of 4. Fix the code and resume from the newest checkpoint: groupwise train --resume "
-        in text
-    )
-    assert sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()) == ["step_000002"]
+    assert caught.value.__notes__ == [
+        "The run stopped in step 4 of 4, at micro-batch 1 of 1; step 3 is saved. Fix the cause and resume: "
+        f"groupwise train --resume {folder / 'run'}"
+    ]
+    assert sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()) == ["step_000002", "step_000003"]
     printed = capfd.readouterr()
     assert "noise" not in printed.out
     assert "noise" in printed.err

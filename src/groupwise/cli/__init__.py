@@ -4,16 +4,21 @@ What a command needs is imported when it runs: `--help` and commands without a m
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from groupwise import __version__
 from groupwise.cli import configurations, grading, importing, models, sandbox, train
-from groupwise.cli.arguments import HELP_NAMES, examples
+from groupwise.cli.arguments import HELP_NAMES, Ended, examples
 from groupwise.errors import GroupwiseError
+from groupwise.stopping import SIGNALS
+from groupwise.track.screen import spell_out
 
 # Before torch starts its threads: waiting ones sleep instead of spinning, so that a busy machine is not made busier.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -65,15 +70,47 @@ def main() -> NoReturn:
 
 
 def guarded(command: Callable[[], Any]) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code: 128 and the number of the signal that ended it, or that of its error.
+
+    An error of groupwise, of the disk or of memory is one message; anything else is a fault, with its stack trace.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        spell_out(stream)
+    # What is ignored, as nohup does, stays so; in a run, its loop takes over.
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {number: signal.signal(number, _end) for number in SIGNALS if signal.getsignal(number) in usual}
     try:
         command()
-    except GroupwiseError as error:
-        typer.echo(f"error: {error}", err=True)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return train.INTERRUPTED
+        sys.stdout.flush()
+    except Ended as ended:
+        _say(str(ended))
+        return ended.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (GroupwiseError, OSError, MemoryError) as error:
+        _say("\n".join([f"error: {error or 'out of memory'}", *getattr(error, "__notes__", ())]))
+        return error.exit_code if isinstance(error, GroupwiseError) else 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _close_output()
     return 0
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise Ended(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):
+        typer.echo(text, err=True)
+
+
+def _close_output() -> None:
+    """What waits to be written to an output that is gone is no error at the end of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -29,6 +29,14 @@ Problems = Annotated[
 ]
 
 
+class Ended(BaseException):
+    """A command that was ended from outside; no KeyboardInterrupt, of which typer forgets the cause."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def refuse_overrides(arguments: list[str], forms: dict[str, str]) -> None:
     """Refuse overrides of keys that an argument or option of the command sets, instead of ignoring them.
 

@@ -1,14 +1,17 @@
 """`groupwise train` and `groupwise sft`."""
 
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from groupwise.cli import shell
-from groupwise.cli.arguments import ConfigArguments, Json, examples, print_json
+from groupwise.cli.arguments import ConfigArguments, Ended, Json, examples, print_json
 
-INTERRUPTED = 130
+STOPPED_AFTER = 75
+"""Exit code of a run that `run.stop_after` ended, to be resumed: EX_TEMPFAIL of sysexits.h."""
+
 EXAMPLES = examples(
     "groupwise train",
     "groupwise train dapo model.path=Qwen/Qwen3-0.6B problems.train=train.jsonl run.steps=200",
@@ -32,10 +35,8 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model. Without a recipe, a file or a model: the recipe `demo`."""
-    from rich.console import Console
-
     from groupwise.config.compose import with_default_recipe
-    from groupwise.errors import UsageError
+    from groupwise.errors import RunInterrupted, UsageError
     from groupwise.evaluation.tables import print_summary
     from groupwise.track.console import ConsoleTracker
     from groupwise.training import run
@@ -44,15 +45,18 @@ def train(
     allowed = [key.strip() for key in allow_change.split(",") if key.strip()]
     if resume is not None and dry_run:
         raise UsageError("--dry-run plans a new run; it cannot be combined with --resume")
-    screen = ConsoleTracker(Console(stderr=as_json))
-    if resume is not None:
-        summary = run.resume_run(resume, given, screen, allowed)
-    else:
-        summary = run.compose_and_start(with_default_recipe(given), dry_run, screen, allowed)
-        if dry_run:
-            return
+    screen = ConsoleTracker.of_terminal(sys.stderr if as_json else sys.stdout)
+    try:
+        if resume is not None:
+            summary = run.resume_run(resume, given, screen, allowed)
+        else:
+            summary = run.compose_and_start(with_default_recipe(given), dry_run, screen, allowed)
+    except RunInterrupted as stopped:
+        raise Ended(str(stopped), stopped.exit_code) from None
+    if dry_run:
+        return
     if summary is None:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(STOPPED_AFTER)
     if as_json:
         print_json(summary)
     else:

@@ -4,7 +4,16 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from groupwise.options import Fraction, NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt
+from groupwise.options import (
+    Duration,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    Options,
+    PositiveFloat,
+    PositiveInt,
+    seconds_of,
+)
 from groupwise.technique import Card, Section
 
 
@@ -150,5 +159,14 @@ class RunOptions(Options):
     rollouts_every_steps: NonNegativeInt = 10
     """Every so many steps all completions of the step are written to rollouts/; 0 for never."""
 
+    stop_after: Duration = ""
+    """As `3h30m`, `45m` or `90s`, counted from when the model is loaded: the run ends early enough to be saved by then,
+    and can be resumed. Empty for no limit."""
+
     threads: NonNegativeInt = 0
     """CPU threads; 0 for the faster choice of a short probe."""
+
+    @property
+    def stop_after_seconds(self) -> int:
+        """0 for no limit."""
+        return seconds_of(self.stop_after)

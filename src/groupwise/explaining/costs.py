@@ -37,6 +37,9 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
         cost("weights", lambda n: n.weights, "float32, 4 bytes each"),
         cost("gradient and AdamW moments", lambda n: n.gradient + n.moments, "float32, 12 bytes a trained weight"),
     ]
+    if config.updates_per_step > 1:
+        why = "weights and moments as the last step left them, in main memory, for a stop between two updates"
+        costs.append(cost("copy of the last step", lambda n: n.copy, why))
     if not config.engine_is_trainer:
         costs.append(cost("engine copy", lambda n: n.engine.weights, "bfloat16, 2 bytes a weight, while sampling"))
     if config.uses_kl:

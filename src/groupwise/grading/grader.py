@@ -16,6 +16,7 @@ from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
 from groupwise.grading.reward_options import CORRECTNESS, RewardOptions, component_names
 from groupwise.problem import Problem
+from groupwise.stopping import result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -148,12 +149,12 @@ class Grader(Closing):
         """
         options = self._config.rewards_of(pending.problem.domain)
         responses = pending.responses_G
-        columns: dict[str, list[Score]] = {name: scores.result() for name, scores in pending.functions.items()}
+        columns = {name: result(scores, f"the reward {name}") for name, scores in pending.functions.items()}
         verdicts: tuple[Verdict | None, ...] = (None,) * len(responses)
         if pending.verdicts_G is None:
             columns[CORRECTNESS] = columns[options.correctness.grader]
         else:
-            verdicts = tuple(v.result() if isinstance(v, Future) else v for v in pending.verdicts_G)
+            verdicts = tuple(result(v, "grading") if isinstance(v, Future) else v for v in pending.verdicts_G)
             columns[CORRECTNESS] = [options.correctness.score_verdict(v) for v in verdicts if v is not None]
         answers = Answers(
             responses_G=responses,

@@ -1,7 +1,7 @@
 """Whether the largest micro-batch fits into memory, and how small it has to be where it does not."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -89,6 +89,9 @@ def fit_micro_batches(
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
     needs = needs_of(config, size_of(policy.model), longest_prompt)
+    if policy.device.type == "cuda":
+        # It is in main memory.
+        needs = replace(needs, copy=0)
     memory = PassMemory(policy, config)
     if layer_list(policy) is None or not memory.can_run(alone):
         return MicroBatches(asked, asked, 0, 0, None, needs)
@@ -132,11 +135,11 @@ def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: P
 
 def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> str:
     needs, usable = fitted.needs, shown_bytes(fitted.usable_bytes or 0)
-    if needs.moments + needs.engine.total > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
+    if needs.peak(0) > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
         return (
             f"sampling {config.engine.sequences_at_once(config)} answers at once needs "
-            f"{shown_bytes(needs.engine.total)} next to the {shown_bytes(needs.moments)} of AdamW, and {usable} are "
-            f"free: lower {config.engine.lower} or sampling.max_new_tokens"
+            f"{shown_bytes(needs.engine.total)} next to the {shown_bytes(needs.moments + needs.copy)} of AdamW, and "
+            f"{usable} are free: lower {config.engine.lower} or sampling.max_new_tokens"
         )
     ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
     if not config.batch.activation_checkpointing:

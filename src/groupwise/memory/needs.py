@@ -11,7 +11,8 @@ from groupwise.rollout.engine_options import FLOAT32, EngineMemory
 class Needs:
     """Bytes of one process.
 
-    weights, reference: loaded before the first step. moments: AdamW's, from the first step on. gradient: while
+    weights, reference: loaded before the first step. moments: AdamW's, from the first step on. copy: of weights
+    and moments as the last step left them, from then on too, where a step has several updates. gradient: while
     training. engine: while sampling, which is over when training begins.
     """
 
@@ -20,10 +21,11 @@ class Needs:
     moments: int
     gradient: int
     engine: EngineMemory
+    copy: int = 0
 
     def peak(self, pass_bytes: int) -> int:
         """The most of a whole step beyond what was loaded, with a pass that needs `pass_bytes`."""
-        return self.moments + max(self.engine.total, self.gradient + pass_bytes)
+        return self.moments + self.copy + max(self.engine.total, self.gradient + pass_bytes)
 
 
 def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> Needs:
@@ -36,6 +38,7 @@ def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> N
         moments=2 * trained,
         gradient=trained,
         engine=config.engine.memory(config, size, longest_prompt),
+        copy=3 * trained if config.updates_per_step > 1 else 0,
     )
 
 

@@ -91,6 +91,10 @@ class RolloutEngine(Protocol):
         """Give back what only sampling needs, while the trainer trains; `load_weights` comes before more sampling."""
         ...
 
+    def sample_fewer(self) -> int:
+        """Sample fewer answers at once from now on, where memory ran out; how many. 0 if it cannot be fewer."""
+        ...
+
     def close(self) -> None:
         """End whatever the engine started; it samples no more."""
         ...

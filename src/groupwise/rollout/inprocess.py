@@ -15,6 +15,7 @@ from groupwise.rollout.batch import Queue, Record, Rows
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.plain_sampling import sample_plain
 from groupwise.rollout.sampling import draw, uniforms
+from groupwise.stopping import now
 
 # Waiting samples take the places of ended rows when fewer than this share of the rows is still running, and when none
 # waits, the running rows are moved together in the cache. Prefilling some prompts at once costs less than one by one,
@@ -53,6 +54,11 @@ class InProcessEngine(RolloutEngine):
             for weight in self._model.parameters():
                 weight.data = weight.data.new_empty(0)
 
+    def sample_fewer(self) -> int:
+        """Half as many rows."""
+        self._batch_sequences //= 2
+        return self._batch_sequences
+
     def close(self) -> None:
         """Nothing was started."""
 
@@ -82,7 +88,8 @@ class InProcessEngine(RolloutEngine):
             batches = sample_plain(self._model, queue, record, sampling, self._batch_sequences)
         else:
             batches = self._sample_packed(queue, record, sampling)
-        for ended in batches:
+        for tokens, ended in enumerate(batches, start=1):
+            now(f"token {tokens} of the answers")
             for request in queue.finish(ended):
                 if not sampling.record_kept:
                     yield request, record.completions(queue.sequences_of(request), self.version)

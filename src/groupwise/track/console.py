@@ -1,12 +1,13 @@
 """What a person sees of a run: a live panel on a terminal, plain lines elsewhere."""
 
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -17,6 +18,7 @@ from groupwise.completion import Prompt
 from groupwise.config import TrainConfig
 from groupwise.explaining.report import plan_lines as explain_lines
 from groupwise.model.load import Policy
+from groupwise.track.screen import say, screen
 from groupwise.track.tracker import RunContext, Tracker
 
 # The panel shows means over this many steps: single steps of a few groups are too noisy to read.
@@ -36,11 +38,19 @@ class ConsoleTracker(Tracker):
         self._folder, self._total, self._first, self._started = "", 0, 0, 0.0
         self._recent: deque[dict[str, Any]] = deque(maxlen=WINDOW_STEPS)
         self._live: Live | None = None
+        self._panel: Panel | str = ""
+        self._stopping = ""
 
     @staticmethod
     def of_lines() -> "ConsoleTracker":
         """Plain lines wherever they go: no panel, no colours, nothing that moves the cursor."""
-        return ConsoleTracker(Console(force_terminal=False, force_jupyter=False, color_system=None))
+        plain = Console(file=screen(lambda: sys.stdout), force_terminal=False, force_jupyter=False, color_system=None)
+        return ConsoleTracker(plain)
+
+    @staticmethod
+    def of_terminal(stream: IO[str]) -> "ConsoleTracker":
+        """A panel if the stream is a terminal."""
+        return ConsoleTracker(Console(file=screen(lambda: stream)))
 
     def note(self, text: str) -> None:
         """Print a remark, whatever characters it has."""
@@ -49,12 +59,21 @@ class ConsoleTracker(Tracker):
         visible = _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text)
         self._console.print(visible, highlight=False, soft_wrap=True, markup=False)
 
+    def stopping(self, text: str) -> None:
+        """In the panel, which is drawn again several times a second, or else on standard error."""
+        self._stopping = text
+        if self._live is None:
+            say(text)
+
+    def _shown(self) -> RenderableType:
+        return Group(self._panel, Text(self._stopping, style="bold")) if self._stopping else self._panel
+
     def start(self, config: TrainConfig, context: RunContext) -> None:
         """Open the panel."""
         self._folder, self._first, self._total = str(context.folder), context.finished_steps, config.run.steps
         self._started = time.monotonic()
         if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+            self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._shown)
             self._live.start()
 
     def step(self, metrics: dict[str, Any]) -> None:
@@ -65,7 +84,8 @@ class ConsoleTracker(Tracker):
         if self._live is None:
             self._console.print(plain_line(metrics, self._total, eta), highlight=False, soft_wrap=True)
         else:
-            self._live.update(panel(self._recent, self._total, eta, self._folder))
+            self._panel = panel(self._recent, self._total, eta, self._folder)
+            self._live.refresh()
             if metrics["step"] == self._total:
                 self.finish(None)
 

@@ -167,6 +167,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "router/aux_loss": ("loss", "mean", "auxiliary loss of a mixture of experts, without its coefficient"),
     "router/load_max": ("ratio", "max", "tokens of the fullest expert over its layer's mean, in the most uneven layer"),
     "router/entropy": ("nats", "mean", "entropy of a token's experts, the mean over layers"),
+    "optimizer/micro_batch_tokens": ("tokens", "once", "of a micro-batch; fewer from where memory ran out"),
     "optimizer/lr": ("rate", "once", "learning rate"),
     "optimizer/grad_norm": ("norm", "mean", "norm of the gradient before clipping, mean over updates"),
     "optimizer/grad_clipped_fraction": ("fraction", "mean", "updates whose gradient was clipped"),

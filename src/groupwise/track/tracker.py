@@ -30,6 +30,9 @@ class Tracker:
     def note(self, text: str) -> None:
         """A remark for people, at any time."""
 
+    def stopping(self, text: str) -> None:
+        """A stop was asked for. Called by a signal handler, so that it may wait for nothing and take no lock."""
+
     def start(self, config: TrainConfig, context: RunContext) -> None:
         """Training starts or resumes."""
 
@@ -55,6 +58,10 @@ class Trackers(Tracker):
     def note(self, text: str) -> None:
         for tracker in self._trackers:
             tracker.note(text)
+
+    def stopping(self, text: str) -> None:
+        for tracker in self._trackers:
+            tracker.stopping(text)
 
     def start(self, config: TrainConfig, context: RunContext) -> None:
         for tracker in self._trackers:

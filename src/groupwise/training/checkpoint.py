@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -32,7 +33,8 @@ class TrainState:
 
     `step` steps are complete; `problem_position` is the next one of the stream. retired: ids of the problems that are
     not drawn again. entropy_coefficient: of the bonus in the next step. files: what the run had written by then, as
-    `track.journal` records it.
+    `track.journal` records it. micro_batch_tokens: since memory ran out, 0 before. unmeasured: the metrics of the last
+    step, where its measurement on held-out problems is still to be made.
     """
 
     step: int = 0
@@ -44,6 +46,8 @@ class TrainState:
     retired: list[str] = field(default_factory=list)
     entropy_coefficient: float = 0.0
     files: Record = field(default_factory=dict)
+    micro_batch_tokens: int = 0
+    unmeasured: dict[str, Any] = field(default_factory=dict)
 
 
 def tensors_of(

@@ -19,7 +19,7 @@ from groupwise.own_code import OBJECT
 
 # What a resumed run may change unasked: how long it is, what it writes, when it gives up, and where it is found.
 RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps", "guards")
-_OF_THE_START = ("run.output", "run.resume")
+_OF_THE_START = ("run.output", "run.resume", "run.stop_after")
 
 # Facts that only the loaded model and the chosen problems tell, each with the option that it belongs to.
 _LOADED = {

@@ -1,7 +1,8 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
 import copy
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +10,16 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.config import TrainConfig
-from groupwise.errors import BrokenRunError
+from groupwise.errors import BrokenRunError, MemoryLimitError, first_line
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
-from groupwise.grading.graded_group import GradedGroup, GradingError
+from groupwise.grading.graded_group import GradedGroup
 from groupwise.model.load import Policy
 from groupwise.model.reference import fingerprint_weights, refresh
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.own_code import OwnCodeError
 from groupwise.problem import Problem
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine
+from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.clock import Clock
 from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
@@ -27,10 +28,11 @@ from groupwise.training.advantages import Advantages, advantage_metrics, advanta
 from groupwise.training.checkpoint import TrainState, save_checkpoint, tensors_of
 from groupwise.training.collect import Collected, Sampler, collect, retired_problems
 from groupwise.training.guards import Guards
-from groupwise.training.interrupt import Interrupted, Interrupts
+from groupwise.training.last_step import LastStep
 from groupwise.training.learning_rate import lr_factor
+from groupwise.training.less_at_once import with_less
 from groupwise.training.rollout_metrics import rollout_metrics
-from groupwise.training.step_batch import step_batch
+from groupwise.training.step_batch import StepBatch, step_batch
 from groupwise.training.streams import with_token_advantages
 from groupwise.training.update import Updated, update
 
@@ -40,7 +42,8 @@ class Prepared:
     """What a training run works with, as `setup.py` loads it.
 
     reference: for a KL penalty, None without one. context: what a resumed run has to agree on. engine_gap_nats: mean
-    distance between the log-probabilities of trainer and engine, as `check_engine` measures it.
+    distance between the log-probabilities of trainer and engine, as `check_engine` measures it. until: end of
+    `run.stop_after`, of `time.monotonic`.
     """
 
     policy: Policy
@@ -51,6 +54,7 @@ class Prepared:
     eval_problems: list[Problem]
     context: dict[str, Any]
     engine_gap_nats: float
+    until: float
 
 
 @dataclass(frozen=True)
@@ -115,86 +119,216 @@ class Step:
         self.is_last = True
 
 
-def steps(run: Run) -> Iterator[Step]:
-    """The remaining steps, each when it is finished. However they end, the last one is in a checkpoint.
+def steps(run: Run, stop: Stop) -> Iterator[Step]:
+    """The remaining steps, each when it is finished. However they end, the last one is in a checkpoint, as far as that
+    is possible; an error has a note that says so, and how to resume.
 
     Raises:
-        Interrupted: at Ctrl-C during a step.
+        Stopped: where `stop` asks for it, or before `run.stop_after` would be exceeded.
         GradingError: if a reward could not judge and is to stop the run then.
         OwnCodeError: if a surrogate, an advantage estimator or a mask of the user's own failed.
         BrokenRunError: if a guard stopped the run.
+        MemoryLimitError: if one answer alone does not fit.
     """
-    config, state, ranks = run.config, run.state, run.ranks
-    interrupts, guards = Interrupts(), Guards(run)
+    config, state, guards = run.config, run.state, Guards(run)
+    last = LastStep(run.policy, run.optimizer, keeps_copy=config.updates_per_step > 1)
+    saved, began = Longest(), (time.monotonic(), state.step)
     try:
+        if state.unmeasured:
+            with stop:
+                stop.saves = state.step
+                run.tracker.step(state.unmeasured | evaluated(run))
+                state.unmeasured = {}
         while state.step < config.run.steps:
-            with interrupts:
-                clock, number = Clock(), state.step + 1
-
-                # An interrupt while sampling ends the step at once: nothing has changed since the last one.
-                with interrupts.immediate():
-                    collected = collect(run.sampler, number, state.problem_position, frozenset(state.retired), ranks)
-                run.engine.sleep()
-                clock.lap("sampling")
-
-                advantages_PG = advantages_of(collected.admitted, config, ranks)
-                batch = step_batch(collected.admitted, advantages_PG, config)
-                batch, advantages_PG = with_token_advantages(run.policy, batch, advantages_PG, config)
-                guards.check_batch(batch, collected.sampled)
-                lr = set_learning_rate(run)
-                updated = update(
-                    run.policy, run.reference, run.optimizer, batch, number, config, ranks, state.entropy_coefficient
-                )
-                watched = guards.check_update(batch, updated)
-                run.engine.load_weights(run.policy.model.named_parameters(), version=number)
-                if run.reference is not None and is_due(number, config.kl.refresh_reference_every_steps):
-                    refresh(run.reference, run.policy)
-                clock.lap("training")
-
-                measured = [
-                    rollout_metrics(collected, config, run.sampler.domains),
-                    advantage_metrics(collected.admitted, advantages_PG),
-                    updated.metrics,
-                    watched,
-                ]
-                values = over_ranks(measured, updated, ranks)
-                line = {"step": number, "optimizer/lr": lr, **values}
-                line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
-                line["time/waited_for_rewards_seconds"] = collected.waited_seconds
-                advance(state, collected, values, clock, config, ranks)
-                if is_due(number, config.problems.eval_every_steps) and number < config.run.steps:
-                    line |= eval_fields(run)
-                step = Step(run, line, collected.admitted, collected.sampled, advantages_PG)
-                write(step)
-                guards.check_step(step, updated.faults)
-                if is_due(number, config.run.checkpoint_every_steps) or number == config.run.steps:
-                    checkpoint(run)
-                interrupts.raise_if_asked()
+            with stop:
+                step = one_step(run, stop, last, guards, saved)
             yield step
             if step.is_last:
                 break
-    except OwnCodeError as error:
-        # Some of the step's updates may be made: only what earlier checkpoints hold is a whole step.
-        raise OwnCodeError(
-            error.what,
-            f"{error.text}\nThe run stopped in step {state.step + 1} of {config.run.steps}. Fix the code and resume "
-            f"from the newest checkpoint: groupwise train --resume {run.folder.path}",
-        ) from error
-    except GradingError as error:
-        checkpoint(run)
-        raise GradingError(
-            f"{error}\nThe run stopped after step {state.step} of {config.run.steps}. Fix the cause and resume: "
-            f"groupwise train --resume {run.folder.path}"
-        ) from error
-    except BrokenRunError as error:
-        if error.is_sound:
-            checkpoint(run)
-        raise
-    except (Interrupted, GeneratorExit):
-        checkpoint(run)
+            stop.deadline = run.until - saved.seconds
+            mean_seconds = (time.monotonic() - began[0]) / (state.step - began[1])
+            if state.step < config.run.steps and time.monotonic() + mean_seconds > stop.deadline:
+                stop.cause = OVER
+                raise Stopped
+    except (Exception, Stopped, KeyboardInterrupt, GeneratorExit) as error:
+        with stop:
+            leave(run, stop, last, error)
         raise
     if state.step < config.run.steps:
         checkpoint(run)
+
+
+def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longest") -> Step:
+    """The next step, with its records and, where it is due, its checkpoint."""
+    config, state, ranks = run.config, run.state, run.ranks
+    clock, number = Clock(), state.step + 1
+
+    def finish() -> None:
+        stop.hold(f"step {number}", saves=number)
+
+    def before_update() -> None:
+        if not last.keeps_copy:
+            finish()
+        last.before_update()
+
+    last.number, stop.saves = number, state.step
+    if ranks.size > 1:
+        # All of them stop together, behind the step.
+        finish()
+    collected = with_less(lambda: collected_groups(run), lambda: sample_fewer(run), run.tracker.note)
+    run.engine.sleep()
+    clock.lap("sampling")
+
+    rates = set_learning_rate(run)
+    trained = with_less(
+        lambda: train_on(run, collected, guards, before_update), lambda: train_less(run, last), run.tracker.note
+    )
+    finish()
+    watched = guards.check_update(trained.batch, trained.updated)
+    run.engine.load_weights(run.policy.model.named_parameters(), version=number)
+    if run.reference is not None and is_due(number, config.kl.refresh_reference_every_steps):
+        refresh(run.reference, run.policy)
+    clock.lap("training")
+
+    measured = [
+        rollout_metrics(collected, config, run.sampler.domains),
+        advantage_metrics(collected.admitted, trained.advantages_PG),
+        trained.updated.metrics,
+        watched,
+    ]
+    values = over_ranks(measured, trained.updated, ranks)
+    line = {"step": number, "optimizer/lr": rates, "optimizer/micro_batch_tokens": micro_batch_tokens(run), **values}
+    line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
+    line["time/waited_for_rewards_seconds"] = collected.waited_seconds
+    advance(state, collected, values, clock, config, ranks)
+    last.complete()
+    step = Step(run, line, collected.admitted, collected.sampled, trained.advantages_PG)
+    if is_due(number, config.problems.eval_every_steps) and number < config.run.steps:
+        try:
+            if ranks.size == 1:
+                stop.release()
+            line |= evaluated(run)
+        except BaseException:
+            # The step is complete but for its measurement, with which a resumed run begins.
+            stop.hold(f"step {number}", saves=number)
+            state.unmeasured = line
+            write(step, is_measured=False)
+            raise
+        finish()
+    last.is_recorded = False
+    write(step)
+    last.is_recorded = True
+    guards.check_step(step, trained.updated.faults)
+    if is_due(number, config.run.checkpoint_every_steps) or number == config.run.steps:
+        with saved:
+            checkpoint(run)
+    stop.release()
+    if ranks.sum([float(stop.cause is not None)]) != [0.0]:
+        raise Stopped
+    return step
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A step's batch before its updates, what these measured, and the advantages that they were made with."""
+
+    batch: StepBatch
+    updated: Updated
+    advantages_PG: Advantages
+
+
+def collected_groups(run: Run) -> Collected:
+    """The groups of the next step."""
+    state = run.state
+    return collect(run.sampler, state.step + 1, state.problem_position, frozenset(state.retired), run.ranks)
+
+
+def train_on(run: Run, collected: Collected, guards: Guards, before_update: Callable[[], None]) -> Trained:
+    """The updates of the next step."""
+    batch = run.config.batch.model_copy(update={"micro_batch_tokens": micro_batch_tokens(run)})
+    config, ranks, number = run.config.model_copy(update={"batch": batch}), run.ranks, run.state.step + 1
+    advantages_PG = advantages_of(collected.admitted, config, ranks)
+    made = step_batch(collected.admitted, advantages_PG, config)
+    made, advantages_PG = with_token_advantages(run.policy, made, advantages_PG, config)
+    guards.check_batch(made, collected.sampled)
+    bonus = run.state.entropy_coefficient
+    updated = update(run.policy, run.reference, run.optimizer, made, number, config, ranks, bonus, before_update)
+    return Trained(made, updated, advantages_PG)
+
+
+def micro_batch_tokens(run: Run) -> int:
+    """Of the next micro-batch: as planned, or less since memory ran out."""
+    return run.state.micro_batch_tokens or run.config.batch.micro_batch_tokens
+
+
+def train_less(run: Run, last: LastStep) -> str:
+    """Halve the micro-batches from now on, the step anew; what is said of it.
+
+    Raises:
+        MemoryLimitError: where each micro-batch holds one answer already, or the update itself did not fit.
+    """
+    now, batch = micro_batch_tokens(run), run.config.batch
+    if not last.restore() or now < run.config.sampling.max_new_tokens or run.ranks.size > 1:
+        checkpointing = "" if batch.activation_checkpointing else "batch.activation_checkpointing=true, "
+        raise MemoryLimitError(
+            f"memory ran out with micro-batches of {now} tokens, which hold one longest answer at most: nothing can be "
+            f"divided further. Try {checkpointing}lower sampling.max_new_tokens or batch.logits_chunk_tokens, or a "
+            "smaller model"
+        )
+    run.state.micro_batch_tokens = now // 2
+    return f"micro-batches of {now // 2} tokens from now on, were {now}"
+
+
+def sample_fewer(run: Run) -> str:
+    """Sample fewer answers at once from now on; what is said of it. Raises MemoryLimitError where it is one already."""
+    fewer = run.engine.sample_fewer()
+    if fewer == 0:
+        raise MemoryLimitError(
+            "memory ran out while one answer was sampled: lower sampling.max_new_tokens, or take a smaller model"
+        )
+    return f"{fewer} answers at once are sampled from now on"
+
+
+class Longest:
+    """The longest time that a piece of work took, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *of_error: object) -> None:
+        self.seconds = max(self.seconds, time.monotonic() - self._began)
+
+
+def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
+    """Save the last complete step, as far as that is possible, and tell the error how to resume."""
+    number, work = last.number, stop.work
+    stop.hold("the checkpoint", saves=run.state.step)
+    if stop.is_forced:
+        return
+    is_broken = isinstance(error, BrokenRunError)
+    can_save = (error.is_sound if isinstance(error, BrokenRunError) else last.is_recorded) and last.restore()
+    if can_save:
+        try:
+            checkpoint(run)
+        except Exception as failure:
+            if not isinstance(error, Exception):
+                failure.add_note(
+                    f"Step {run.state.step} could not be saved: make room, and resume from the newest checkpoint: "
+                    f"groupwise train --resume {run.folder.path}"
+                )
+                raise
+            error.add_note(f"Step {run.state.step} could not be saved: {first_line(failure)}")
+            can_save = False
+    # A guard says for itself what to do.
+    if isinstance(error, Exception) and not is_broken:
+        saved = f"step {run.state.step} is saved" if can_save else "the newest checkpoint is an earlier one"
+        error.add_note(
+            f"The run stopped in step {number} of {run.config.run.steps}, at {work or 'its beginning'}; {saved}. "
+            f"Fix the cause and resume: groupwise train --resume {run.folder.path}"
+        )
 
 
 def set_learning_rate(run: Run) -> float:
@@ -245,6 +379,11 @@ def is_due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
+def evaluated(run: Run) -> dict[str, float]:
+    """As `eval_fields`, with fewer answers at once where memory runs out."""
+    return with_less(lambda: eval_fields(run), lambda: sample_fewer(run), run.tracker.note)
+
+
 def eval_fields(run: Run) -> dict[str, float]:
     """Measurements on held-out problems in the middle of a run, as fields of the metrics."""
     try:
@@ -255,15 +394,16 @@ def eval_fields(run: Run) -> dict[str, float]:
     return {f"eval/{mode}/accuracy": measurement.accuracy.value for mode, measurement in measured.items()}
 
 
-def write(step: Step) -> None:
-    """Report the metrics, the failures of rewards, and the completions when they are due."""
+def write(step: Step, is_measured: bool = True) -> None:
+    """Report the metrics, unless a measurement is missing, the failures of rewards, and the completions when due."""
     run, number = step.run, step.number
     own_failures = [failure for group in step.sampled for failure in group.failures()]
     failures = [failure for rank in run.ranks.gather(own_failures) for failure in rank]
     due = is_due(number, run.config.run.rollouts_every_steps)
     rows = [row for rank in run.ranks.gather(step.rollouts) for row in rank] if due else []
     if run.ranks.rank == 0:
-        run.tracker.step(step.metrics)
+        if is_measured:
+            run.tracker.step(step.metrics)
         run.tracker.failures(number, failures)
         if due:
             run.tracker.rollouts(number, rows)

@@ -1,6 +1,7 @@
 """A training run from its configuration to its summary: new, resumed, or only planned."""
 
 import resource
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -19,11 +20,11 @@ from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
 from groupwise.model.save import save_model
 from groupwise.rollout.engine import make_engine
+from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.disk import fill, folder_aside
 from groupwise.track.run_folder import RunFolder, where_it_began
 from groupwise.track.tracker import RunContext, Tracker
-from groupwise.training.checkpoint import TrainState, prune
-from groupwise.training.interrupt import Interrupted
+from groupwise.training.checkpoint import TrainState, newest_sound_checkpoint, prune
 from groupwise.training.loop import Run, Step, steps
 from groupwise.training.model_card import write_card
 from groupwise.training.resume import reopen, trackers_of
@@ -33,8 +34,8 @@ from groupwise.training.setup import Objects, assemble, prepare
 def compose_and_start(
     arguments: Sequence[str], dry_run: bool, screen: Tracker, allowed: Sequence[str] = ()
 ) -> dict[str, Any] | None:
-    """Train from the beginning, or resume where `run.resume` says so; the summary, or None if interrupted or only
-    planned (`dry_run`). allowed: see `reopen`."""
+    """Train from the beginning, or resume where `run.resume` says so; the summary, or None if only planned
+    (`dry_run`), or ended by `run.stop_after`. allowed: see `reopen`."""
     config = compose_train_config(arguments)
     if dry_run:
         warn(config, screen)
@@ -47,7 +48,7 @@ def compose_and_start(
     if allowed and config.run.resume == "never":
         raise UsageError("--allow-change is about a resumed run: name one by --resume, or set run.resume=auto")
     folder = RunFolder.create(config.run.output, default_name(arguments), lambda _path, _aside: config)
-    return _finish(start(config, folder, screen), screen)
+    return finish(start(config, folder, screen))
 
 
 def resume_run(
@@ -57,10 +58,10 @@ def resume_run(
     allowed: Sequence[str] = (),
     wanted: TrainConfig | None = None,
 ) -> dict[str, Any] | None:
-    """Resume from the newest sound checkpoint; the summary, or None if interrupted. Arguments and errors: `reopen`."""
+    """Resume from the newest sound checkpoint; the summary, or None if `run.stop_after` ended it. See `reopen`."""
     with where_it_began(path) as path:
         run = reopen(path, overrides, screen, None, allowed, wanted)
-        return RunFolder.existing(path).read_summary() if run is None else _finish(run, screen)
+        return RunFolder.existing(path).read_summary() if run is None else finish(run)
 
 
 def resumes(config: TrainConfig) -> bool:
@@ -90,46 +91,61 @@ def start(config: TrainConfig, folder: RunFolder, screen: Tracker, objects: Obje
         raise
 
 
-def run_steps(run: Run) -> Iterator[Step]:
-    """The remaining steps of a run; behind the last one its model is saved and measured.
+def run_steps(run: Run, stop: Stop | None = None) -> Iterator[Step]:
+    """The remaining steps of a run; behind the last one its model is saved and measured, unless `run.stop_after` ended
+    the run before.
 
     Raises:
-        RunInterrupted: at Ctrl-C.
+        RunInterrupted: at Ctrl-C, or whatever else asks for a stop.
         GradingError: if a reward could not judge and is to stop the run then.
     """
-    summary, folder = None, run.folder.path
+    stop = stop or stop_of(run)
+    summary, folder, state = None, run.folder.path, run.state
     with run.folder, closing(run.engine), closing(run.sampler.grader):
         try:
-            run.tracker.start(run.stated, RunContext(folder, run.state.step, run.context, run.state.files))
+            run.tracker.start(run.stated, RunContext(folder, state.step, run.context, state.files))
             if run.ranks.rank == 0:
                 # Where the process was killed after its last checkpoint, this was left to do.
                 prune(run.folder.checkpoints, run.config.run.keep_checkpoints)
-            yield from steps(run)
-            try:
+            yield from steps(run, stop)
+            with stop:
+                stop.hold("the model", saves=None)
                 _save_final_model(run)
+                stop.release()
                 summary = _summary(run)
+                stop.hold("the model card", saves=None)
                 write_card(run, run.folder.model, summary)
-            except KeyboardInterrupt:
-                raise Interrupted from None
-        except Interrupted:
-            raise RunInterrupted(folder, run.state.step, run.config.run.steps) from None
+        except (Stopped, KeyboardInterrupt):
+            newest = newest_sound_checkpoint(run.folder.checkpoints)[0] if stop.is_forced else None
+            step = state.step if not stop.is_forced else 0 if newest is None else int(newest.name.removeprefix("step_"))
+            if stop.cause != OVER:
+                raise interrupted(run, stop.cause, step) from None
+            run.tracker.note(str(interrupted(run, f"run.stop_after={run.config.run.stop_after}", step)))
         finally:
             run.tracker.finish(summary)
 
 
-def _finish(run: Run, screen: Tracker) -> dict[str, Any] | None:
-    try:
-        return finish(run)
-    except RunInterrupted as stopped:
-        screen.note(str(stopped))
-        return None
+def stop_of(run: Run) -> Stop:
+    """What asks this run to stop."""
+    return Stop(run.tracker.stopping, run.until)
 
 
-def finish(run: Run) -> dict[str, Any]:
-    """All remaining steps; the summary. Raises as `run_steps`."""
-    for _ in run_steps(run):
-        pass
-    return run.folder.read_summary()
+def interrupted(run: Run, cause: int | str | None, step: int) -> RunInterrupted:
+    """What is raised for a stop that is due to a signal or, in words, to something else."""
+    if isinstance(cause, str):
+        return RunInterrupted(run.folder.path, step, run.config.run.steps, cause, exit_code=1)
+    number = cause or signal.SIGINT
+    reason = "" if number == signal.SIGINT else signal.Signals(number).name
+    return RunInterrupted(run.folder.path, step, run.config.run.steps, reason, 128 + number)
+
+
+def finish(run: Run) -> dict[str, Any] | None:
+    """All remaining steps; the summary, or None if `run.stop_after` ended the run before. Raises as `run_steps`."""
+    # Between the steps too.
+    with stop_of(run) as stop:
+        for _ in run_steps(run, stop):
+            pass
+        return None if stop.cause == OVER else run.folder.read_summary()
 
 
 def _save_final_model(run: Run) -> None:

@@ -1,6 +1,8 @@
 """Puts a run together: everything is loaded and checked before a folder is made or a step is taken."""
 
 import difflib
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -93,6 +95,7 @@ def prepare(
         DataError: if a model, file, or problem cannot be used.
         UsageError: if there is not enough memory.
     """
+    until = time.monotonic() + (config.run.stop_after_seconds or math.inf)
     with ExitStack() as stack:
         files = named_files(config)
         policy = load_policy(
@@ -151,6 +154,7 @@ def prepare(
             eval_problems=held_out,
             context=context,
             engine_gap_nats=gap.mean,
+            until=until,
         )
 
 

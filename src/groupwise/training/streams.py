@@ -23,6 +23,7 @@ from groupwise.objective.segments import segment_mean
 from groupwise.objective.step_tokens import StepTokens
 from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
+from groupwise.stopping import now
 from groupwise.training.advantages import Advantages
 from groupwise.training.step_batch import StepBatch, micro_batches
 
@@ -158,7 +159,9 @@ def scored(
     scoring = scoring_of(config, square_sums=square_sums)
     names = ("logps_N", "entropies_N", "entropies_at_1_N", *(["square_sums_N"] if square_sums else []))
     whole: dict[str, Any] = {name: torch.zeros_like(batch.sampler_logps_N) for name in names}
-    for part in micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts):
+    parts = micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts)
+    for number, part in enumerate(parts, start=1):
+        now(f"scoring micro-batch {number} of {len(parts)}")
         episodes = wanted[part]
         micro = batch.take(episodes).to(policy.device)
         with torch.no_grad():

@@ -1,6 +1,7 @@
 """The optimizer steps on the groups of one training step."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
 from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
+from groupwise.stopping import now
 from groupwise.training.step_batch import StepBatch, count_step, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 
@@ -96,7 +98,9 @@ def accumulate_gradient(
     scoring = replace(scoring, router=has_router_loss(policy.model))
     moving = with_gradient(batch, config, entropy_coefficient)
     measured = []
-    for episodes in micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts):
+    parts = micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts)
+    for number, episodes in enumerate(parts, start=1):
+        now(f"micro-batch {number} of {len(parts)}")
         micro = moving.take(episodes).to(policy.device)
         scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
         inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
@@ -184,12 +188,13 @@ def update(
     config: TrainConfig,
     ranks: Ranks,
     entropy_coefficient: float = 0.0,
+    before_update: Callable[[], None] = lambda: None,
 ) -> Updated:
     """All epochs and minibatches of one training step.
 
     Only the first optimizer step sees the policy that sampled: it measures the gap between engine and trainer. A
     minibatch without any gradient on any rank is no optimizer step: momentum and weight decay would move the weights
-    without a reason in the data.
+    without a reason in the data. before_update: called before the weights are changed, each time.
     """
     batch = with_old_logps(policy, batch, config)
     if reference is not None:
@@ -214,6 +219,7 @@ def update(
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
         gaps += [part.gap for part in parts if part.gap is not None and index == 0]
+        before_update()
         made, fault = optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks)
         measured.append(made)
         faults.append(fault)
