@@ -195,6 +195,7 @@ def out_of_memory() -> None:
     raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["a training pass", "the update"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_smaller_micro_batches_where_memory_runs_out(
@@ -269,6 +270,7 @@ def test_stop_after(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_stop_after_in_the_middle_of_a_step(
     whole: tuple[list[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
