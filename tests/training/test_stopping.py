@@ -254,7 +254,7 @@ def test_one_answer_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.Monkey
             train(run)
     assert saved(run) == ["step_000000"]
     with monkeypatch.context() as patch:
-        patch.setattr(Decoder, "step", lambda *_: out_of_memory())
+        patch.setattr(loop, "collect", lambda *_: out_of_memory())
         with pytest.raises(MemoryLimitError, match="while one answer was sampled"):
             resume(run)
     assert resume(run) is not None
