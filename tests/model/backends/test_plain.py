@@ -87,6 +87,11 @@ def global_difference(actual: dict[str, Tensor], expected: dict[str, Tensor]) ->
     return float((away / size) ** 0.5)
 
 
+# With these weights the unpadded pass of Gemma 4 in float32 is itself 3e-5 nats, and its gradient 6e-5, away from the one
+# in float64, in which it is compared to 1e-9 below.
+ROUNDING = {"Gemma4": (1e-4, 2e-4)}
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_scores_and_gradients_are_those_of_each_sequence_alone(name: str) -> None:
     model, policy = plain_of(name)
@@ -95,8 +100,9 @@ def test_scores_and_gradients_are_those_of_each_sequence_alone(name: str) -> Non
     weighted(expected_N).backward()
     logps_N = score(policy, pack(groups, CPU), Scoring(0.7, 30)).logps_N
     weighted(logps_N).backward()
-    torch.testing.assert_close(logps_N.double(), expected_N, atol=5e-5, rtol=0)
-    assert global_difference(gradients(policy.model), gradients(model)) < 1e-5
+    of_scores, of_gradients = ROUNDING.get(name, (5e-5, 1e-5))
+    torch.testing.assert_close(logps_N.double(), expected_N, atol=of_scores, rtol=0)
+    assert global_difference(gradients(policy.model), gradients(model)) < of_gradients
 
 
 @pytest.mark.parametrize("name", ["Gemma2", "Mistral, window", "Phi-3, long-rope", "GPT-2", "Qwen3.5", "Gemma4"])
@@ -190,6 +196,11 @@ PROMPTS = (9, 1, 20, 40)
 ROOM = SamplingParams(1.0, 60, (1, 2))
 
 
+# A step of one token is other code of transformers than a whole pass: for Nemotron-H it leaves out the lower limit of
+# step sizes, and for gated linear attention it sums in another order, in float32 whatever the weights are.
+STEP_BOUNDS = {"Nemotron-H": 1e-3, "Qwen3-Next": 2e-4}
+
+
 def asked(samples: int = 4) -> list[SampleRequest]:
     generator = np.random.default_rng(11)
     return [
@@ -214,8 +225,7 @@ def test_the_engine_draws_from_what_the_trainer_scores(name: str) -> None:
     answers = InProcessEngine(policy, 256).generate(requests, ROOM)
     assert {len(c.ids) for group in answers for c in group} > {60}
     assert {c.finish_reason for group in answers for c in group} == {"stop", "length"}
-    # The decoding step of Nemotron-H in transformers leaves out the lower limit of step sizes that its whole pass has.
-    bound = 1e-3 if name == "Nemotron-H" else 5e-5
+    bound = STEP_BOUNDS.get(name, 5e-5)
     torch.testing.assert_close(recorded(answers), scored(policy, requests, answers), atol=bound, rtol=0)
     others = InProcessEngine(policy, 3).generate(requests[::-1], ROOM)[::-1]
     pairs = [(c, o) for group, other in zip(answers, others, strict=True) for c, o in zip(group, other, strict=True)]
