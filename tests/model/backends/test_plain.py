@@ -87,8 +87,8 @@ def global_difference(actual: dict[str, Tensor], expected: dict[str, Tensor]) ->
     return float((away / size) ** 0.5)
 
 
-# With these weights the unpadded pass of Gemma 4 in float32 is itself 3e-5 nats, and its gradient 6e-5, away from the one
-# in float64, in which it is compared to 1e-9 below.
+# With these weights the unpadded pass of Gemma 4 in float32 is itself 3e-5 nats, and its gradient 6e-5, away from the
+# one in float64, in which it is compared to 1e-9 below.
 ROUNDING = {"Gemma4": (1e-4, 2e-4)}
 
 
