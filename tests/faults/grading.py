@@ -83,7 +83,7 @@ FAULTS = (
         "grading/math/math_grader.py",
         'return Judgement("wrong", "unread", reading.error)',
         'return Judgement("undecided", "unread", reading.error)',
-        MATH,
+        (G + "math/test_adversarial.py", G + "math/test_corpus.py"),
     ),
     Fault(
         "a computation is as good as its result",
@@ -116,10 +116,10 @@ FAULTS = (
         CODE,
     ),
     Fault(
-        "tests behind the first failure count as passed",
+        "only the first test of a program is run",
         "grading/code/code_grader.py",
-        'return failures + ["not run"] * (len(used) - len(failures))',
-        'return failures + [""] * (len(used) - len(failures))',
+        "used: tuple[StdinTest, ...] = tests.stdin[: options.max_tests or None]",
+        "used: tuple[StdinTest, ...] = tests.stdin[:1]",
         CODE,
     ),
     Fault(

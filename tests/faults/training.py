@@ -125,7 +125,7 @@ FAULTS = (
         "training/loop.py",
         'parameters["lr"] = options.lr * factor',
         'parameters["lr"] = options.lr',
-        (T + "test_checkpoint.py", T + "test_run.py", *UPDATE),
+        (T + "test_optimizer.py",),
     ),
     Fault(
         "the filter takes groups without signal",

@@ -280,3 +280,14 @@ def test_what_is_said_to_do_nothing_at_ratio_1_changes_no_gradient(surrogate: Su
 @pytest.mark.parametrize("surrogate", [Cispo(cap=0.2), Cispo(floor=1.5), Topr(cap=0.5), Topr(floor=1.2, cap=2.0)])
 def test_bounds_that_act_at_ratio_1_are_not_said_to_do_nothing(surrogate: Surrogate) -> None:
     assert surrogate.without_effect_at_one() == []
+
+
+def test_dppo_drops_by_the_probability_and_not_by_its_ratio() -> None:
+    # A rare token triples, a likely one rises by a third; the same the other way round.
+    old_N = torch.tensor([0.01, 0.6, 0.03, 0.8], dtype=torch.float64).log()
+    new_N = torch.tensor([0.03, 0.85, 0.01, 0.55], dtype=torch.float64).log()
+    advantages_N, lengths_E = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=torch.float64), torch.tensor([4])
+    outputs = Dppo().loss(SurrogateInputs(new_N - old_N, new_N, old_N, advantages_N, lengths_E))
+    assert outputs.high_N.tolist() == [False, True, False, False]
+    assert outputs.low_N.tolist() == [False, False, False, True]
+    close(outputs.loss_N, [-3.0, 0.0, 1 / 3, 0.0])

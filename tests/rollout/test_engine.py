@@ -15,7 +15,7 @@ from groupwise.model.packing import SequenceGroup, pack
 from groupwise.model.score import SamplingMask, Scoring, score
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import COMPACT_BELOW, InProcessEngine
-from groupwise.rollout.sampling import derive_seed, draw, uniforms
+from groupwise.rollout.sampling import derive_seed, draw, filtered_logits, uniforms
 from tests.support.sampling import PROMPTS, STOPS, recorded, requests, sampling, scored
 from tests.support.tiny import (
     ARCHITECTURES,
@@ -495,3 +495,11 @@ def test_a_reduced_copy_keeps_the_rotary_frequencies() -> None:
 def test_a_reduced_copy_keeps_tied_embeddings_tied() -> None:
     twin = policy_of(build("qwen3"), compute_dtype=torch.bfloat16).sampling_copy()
     assert twin.get_output_embeddings().weight is twin.get_input_embeddings().weight
+
+
+def test_exactly_k_of_equal_logits_pass() -> None:
+    logits_BV = torch.tensor([[2.0, 1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    kept_BV = filtered_logits(logits_BV, sampling(top_k=3)) > -torch.inf
+    assert kept_BV.sum(1).tolist() == [3, 3]
+    assert kept_BV[0, 0]
+    assert not kept_BV[0, 4]

@@ -1,13 +1,15 @@
 """The optimizer of a run, by hand and against what transformers would do."""
 
 import copy
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 from transformers import Trainer
 
 from groupwise.config import TrainConfig
+from groupwise.training.loop import Run, set_learning_rate
 from groupwise.training.setup import make_optimizer
 from tests.support.tiny import build, policy_of
 
@@ -50,3 +52,15 @@ def test_two_steps_of_adamw_by_hand() -> None:
         mean, root = first / (1 - 0.5**step), (second / (1 - 0.9**step)).sqrt()
         expected = expected * (1 - 0.01 * 0.1) - 0.01 * mean / (root + 1e-3)
     torch.testing.assert_close(weight.detach().double(), expected, atol=1e-6, rtol=0, msg=name)
+
+
+def test_the_rate_that_is_reported_is_that_of_the_optimizer() -> None:
+    options = {"lr": 0.01, "warmup_steps": 2, "schedule": "linear", "final_lr_fraction": 0.1}
+    config = TrainConfig.model_validate({"optimizer": options, "run": {"steps": 6}})
+    optimizer = make_optimizer(policy_of(build("llama")), config)
+    rates = []
+    for step in range(6):
+        run = SimpleNamespace(config=config, state=SimpleNamespace(step=step), optimizer=optimizer)
+        rates.append(set_learning_rate(cast(Run, run)))
+        assert {group["lr"] for group in optimizer.param_groups} == {rates[-1]}
+    assert rates == pytest.approx([0.005, 0.01, 0.00775, 0.0055, 0.00325, 0.001])

@@ -82,6 +82,7 @@ def test_what_a_call_can_give(result: CallResult, detail: str) -> None:
         (Outcome("killed", signal=2), "signal 2"),
         (Outcome("exited", exit_code=1, stderr=b"Traceback\nMemoryError\n"), "exit code 1: MemoryError"),
         (Outcome("exited", exit_code=3), "exit code 3"),
+        (Outcome("exited", exit_code=1, stdout=b"2\n"), "exit code 1"),
     ],
 )
 def test_what_a_program_does_is_wrong_and_never_an_error(outcome: Outcome, detail: str) -> None:
