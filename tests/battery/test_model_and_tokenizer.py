@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from groupwise.model.load import load_policy
+from groupwise.model.load import Policy, load_policy
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_scoring
 from groupwise.training import setup
@@ -118,7 +118,7 @@ def test_an_embedding_with_more_rows_than_tokens(tmp_path: Path) -> None:
 def test_a_reference_only_where_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def copied(policy: setup.Policy) -> setup.Policy:
+    def copied(policy: Policy) -> Policy:
         reference = frozen_copy(policy)
         made.append((reference, fingerprint_weights(reference)))
         return reference

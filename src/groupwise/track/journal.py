@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from groupwise.errors import WriteError
+from groupwise.options import NonNegativeInt
 from groupwise.track import disk
 
 METRICS, FAILURES, ROLLOUTS = "metrics.jsonl", "failures.jsonl", "rollouts"
 
-Record = dict[str, list[Any]]
+Record = dict[str, tuple[NonNegativeInt, str]]
 """Size in bytes and SHA-256 of each file, by its name in the folder of the run."""
 
 
@@ -60,7 +61,7 @@ class Journal:
 
     def record(self) -> Record:
         """What a checkpoint of this moment has to know of the files."""
-        return {name: [file.size_bytes, file.digest.hexdigest()] for name, file in sorted(self._files.items())}
+        return {name: (file.size_bytes, file.digest.hexdigest()) for name, file in sorted(self._files.items())}
 
     def sync(self) -> None:
         """Make sure that the disk has all of it. Raises WriteError."""
@@ -94,11 +95,11 @@ class Journal:
         for name, path in sorted(kept.items()):
             file = _File.of(path.read_bytes())
             self._files[f"{ROLLOUTS}/{name}"] = file
-            if name in stated and [file.size_bytes, file.digest.hexdigest()] != stated[name]:
+            if name in stated and (file.size_bytes, file.digest.hexdigest()) != stated[name]:
                 remarks.append(f"{ROLLOUTS}/{name} is damaged; it is left as it is")
         return remarks
 
-    def _cut_stream(self, name: str, step: int, stated: list[Any] | None) -> list[str]:
+    def _cut_stream(self, name: str, step: int, stated: tuple[int, str] | None) -> list[str]:
         path = self._folder / name
         if not path.is_file():
             lost = stated is not None and stated[0] > 0

@@ -8,6 +8,8 @@ from contextlib import chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, PositiveInt, ValidationError
+
 from groupwise import __version__
 from groupwise.closing import Closing
 from groupwise.config import TrainConfig
@@ -140,7 +142,17 @@ class RunFolder(Closing):
         return RunFolder(Path(path))
 
     def acquire(self) -> str:
-        """Lock the run for this process; what left a lock behind, or nothing. Raises as `lock.acquire`."""
+        """Lock the run for this process; what left a lock behind, or nothing.
+
+        Raises as `lock.acquire`, and DataError where a part of the folder is a link, which would lead out of it.
+        """
+        parts = (self.config, self.context, self.metrics, self.failures, self.rollouts, self.checkpoints, self.model)
+        for part in (*parts, self.summary, self.path / lock.LOCK):
+            if part.is_symlink():
+                raise DataError(
+                    f"'{part}' is a link, and a run writes nothing outside of its folder: put in its place what it "
+                    "names, or move the whole folder there and link that"
+                )
         self._lock = lock.acquire(self.path)
         return self._lock.taken_over
 
@@ -175,7 +187,7 @@ class RunFolder(Closing):
         """
         if not self.context.exists() and not self.has_steps():
             return {}
-        return _read_json(self.context)
+        return _checked(_read_json(self.context), self.context)
 
     def write_context(self, context: dict[str, Any]) -> None:
         """Write what a resumed run has to agree on. Raises WriteError."""
@@ -211,11 +223,43 @@ def where_it_began(path: str) -> Iterator[str]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: it is no JSON object")
     return value
+
+
+class _Steps(BaseModel, strict=True):
+    steps: int = 1
+    checkpoint_every_steps: int = 0
+
+
+class _Options(BaseModel, strict=True):
+    run: _Steps = _Steps()
+
+
+class _Context(BaseModel, strict=True):
+    """The types of what is read of context.json, where it is there; sections are compared option by option."""
+
+    groupwise: str = ""
+    config: _Options = _Options()
+    directory: str = ""
+    threads: PositiveInt = 1
+    micro_batch_tokens: PositiveInt = 1
+    problem_files: dict[str, str] = {}
+    own_code: dict[str, str] = {}
+    changes: list[Any] = []
+
+
+def _checked(context: dict[str, Any], path: Path) -> dict[str, Any]:
+    try:
+        _Context.model_validate(context)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: {where}: {first['msg']}") from error
+    return context
 
 
 def _free(parent: Path, name: str) -> Path:

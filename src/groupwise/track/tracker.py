@@ -21,7 +21,7 @@ class RunContext:
     folder: Path
     finished_steps: int
     facts: dict[str, Any]
-    files: dict[str, list[Any]] = field(default_factory=dict)
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
 class Tracker:

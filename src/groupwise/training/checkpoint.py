@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import FiniteFloat, TypeAdapter
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from groupwise.errors import DataError
+from groupwise.errors import DataError, first_line
 from groupwise.model.load import Policy
+from groupwise.options import NonNegativeInt
 from groupwise.track import disk
 from groupwise.track.journal import Record
 
@@ -37,14 +40,14 @@ class TrainState:
     step, where its measurement on held-out problems is still to be made.
     """
 
-    step: int = 0
-    problem_position: int = 0
-    optimizer_updates: int = 0
-    sampled_tokens: int = 0
-    wall_seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    step: NonNegativeInt = 0
+    problem_position: NonNegativeInt = 0
+    optimizer_updates: NonNegativeInt = 0
+    sampled_tokens: NonNegativeInt = 0
+    wall_seconds: FiniteFloat = 0.0
+    cpu_seconds: FiniteFloat = 0.0
     retired: list[str] = field(default_factory=list)
-    entropy_coefficient: float = 0.0
+    entropy_coefficient: FiniteFloat = 0.0
     files: Record = field(default_factory=dict)
     micro_batch_tokens: int = 0
     unmeasured: dict[str, Any] = field(default_factory=dict)
@@ -142,21 +145,33 @@ def load_checkpoint(
     Raises:
         DataError: if the checkpoint does not fit the model.
     """
-    weights = load_file(path / WEIGHTS)
     own = dict(policy.trainable())
-    if weights.keys() != own.keys() or any(weights[name].shape != own[name].shape for name in own):
+    weights, tensors = _load(path / WEIGHTS), _load(path / OPTIMIZER)
+    states = {key: own.get(key.partition("/")[2]) for key in tensors}
+    # A moment has the shape of its weight, a count none.
+    fits = weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own)
+    if not fits or any(w is None or tensors[key].shape not in (w.shape, ()) for key, w in states.items()):
         raise DataError(f"the checkpoint '{path}' does not fit the model '{policy.name}': other weights or shapes")
     with torch.no_grad():
         for name, weight in own.items():
             weight.copy_(weights[name])
     if reference is not None and (path / REFERENCE).is_file():
-        reference.model.load_state_dict(load_file(path / REFERENCE), strict=False)
-    tensors = load_file(path / OPTIMIZER)
+        try:
+            reference.model.load_state_dict(_load(path / REFERENCE), strict=False)
+        except RuntimeError as error:
+            raise DataError(f"'{path / REFERENCE}' does not fit the model '{policy.name}': {error}") from error
     for name, weight in own.items():
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
         if stored:
             optimizer.state[weight] = stored
     return read_state(path)
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"'{path}' cannot be read: {first_line(error)}") from error
 
 
 def fault_of(path: Path) -> str | None:
@@ -199,15 +214,14 @@ def _fault(path: Path) -> str | None:
         step = read_state(path).step
         if path.name != f"step_{step:06d}":
             return f"it is that of step {step}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"its {MANIFEST} or {STATE} cannot be read ({type(error).__name__})"
     return None
 
 
 def read_state(path: Path) -> TrainState:
-    """The counters of a checkpoint. One of an older version lacks some."""
-    stated = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return TrainState(**{name: stated[name] for name in TrainState.__dataclass_fields__ if name in stated})
+    """The counters of a checkpoint. One of an older version lacks some. Raises ValueError for what is no count."""
+    return TypeAdapter(TrainState).validate_json((path / STATE).read_bytes(), strict=True)
 
 
 def _sha256(path: Path) -> str:

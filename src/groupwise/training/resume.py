@@ -102,8 +102,10 @@ def _loaded(
         refuse(folder.path, changed, allowed)
         for difference in changed:
             screen.note(f"changed since the run began, as was named: {difference}")
-        if has_begun and prepared.context["torch"] != context["torch"]:
-            screen.note(f"torch is {prepared.context['torch']}, the run began with {context['torch']}: bits may differ")
+        if has_begun and prepared.context["torch"] != context.get("torch"):
+            screen.note(
+                f"torch is {prepared.context['torch']}, the run began with {context.get('torch')}: bits may differ"
+            )
         state = TrainState(entropy_coefficient=config.entropy.bonus.start)
         if checkpoint is not None:
             state = load_checkpoint(checkpoint, prepared.policy, prepared.reference, prepared.optimizer)
