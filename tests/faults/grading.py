@@ -60,7 +60,7 @@ FAULTS = (
     Fault(
         "the stop token is part of the answer",
         "grading/grader.py",
-        "content = ids[:-1] if ids and ids[-1] in stop_ids else ids",
+        "content = ids[:-1] if ended else ids",
         "content = ids",
         ("tests/training/test_collect.py", *PARTS),
     ),

@@ -121,8 +121,8 @@ FAULTS = (
     Fault(
         "special tokens are added on top of the chat template",
         "model/prompt.py",
-        'add_special_tokens=self._options.template == "plain"',
-        "add_special_tokens=True",
+        "ids = self._tokenizer.encode(text, add_special_tokens=False)",
+        "ids = self._tokenizer.encode(text, add_special_tokens=True)",
         ("tests/model/test_prompt.py",),
     ),
     Fault(
