@@ -1,4 +1,4 @@
-"""`python -m tests.battery` runs all cases, or those of the given numbers, and prints points. `page`: prints the page."""
+"""`python -m tests.battery` runs the cases, all or those of some numbers, and prints points; `page` prints the page."""
 
 import json
 import os

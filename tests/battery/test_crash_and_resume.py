@@ -1,13 +1,21 @@
 """Crash and resume: 30 points."""
 
+import functools
 import json
+import os
+import random
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from groupwise.training import setup
 from tests.battery.case import Case
-from tests.support.runs import UNMEASURED, Quiet, resume, train
+from tests.options.runs import fresh_policy
+from tests.support.faulty_disk import forked
+from tests.support.runs import UNMEASURED, Quiet, assert_same_run, resume, train
 
 HERE = "tests/battery/test_crash_and_resume.py::"
 RUN, RESUME = "tests/training/test_run.py::test_", "tests/training/test_resume.py::test_"
@@ -18,9 +26,9 @@ CASES = (
     Case(
         1,
         6,
-        "SIGKILL at random instants, the same command again",
+        "SIGKILL at 20 random instants, the same command again",
         "metrics, completions and weights of the uninterrupted run, byte for byte but for times",
-        (RUN + "killed_by_the_system_at_random_instants", RUN + "killed_before_the_first_checkpoint"),
+        (HERE + "test_killed_at_twenty_random_instants", RUN + "killed_by_the_system_at_random_instants"),
     ),
     Case(
         2,
@@ -141,3 +149,27 @@ def test_every_problem_once_an_epoch_across_five_crashes(tmp_path: Path) -> None
     seen_by_step = [{json.loads(line)["problem"] for line in file.read_text().splitlines()} for file in files]
     for epoch in (seen_by_step[:4], seen_by_step[4:8], seen_by_step[8:]):
         assert Counter(problem for step in epoch for problem in step) == dict.fromkeys((row["id"] for row in rows), 1)
+
+
+@pytest.mark.exhaustive
+def test_killed_at_twenty_random_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anywhere in the life of a run, the first moment and the end included; what ends sooner begins anew."""
+    monkeypatch.setattr(setup, "load_policy", fresh_policy)
+    options = [*UNMEASURED, "run.steps=8", "run.checkpoint_every_steps=1", "run.rollouts_every_steps=1"]
+    options += ["run.resume=auto", "batch.prompts_per_step=2", "sampling.max_new_tokens=8"]
+    train(tmp_path / "expected", options=options)
+    seed = int.from_bytes(os.urandom(4), "little")
+    instants, killed, number = random.Random(seed), 0, 0
+    while killed < 20:
+        run = tmp_path / f"run{number}"
+        child = forked(functools.partial(train, run, options=options))
+        time.sleep(instants.uniform(0.0, 1.0))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert status in (signal.SIGKILL, 0), seed
+        killed += status == signal.SIGKILL
+        number += status == 0
+    for run in sorted(tmp_path.glob("run*")):
+        train(run, options=options)
+        assert_same_run(run, tmp_path / "expected")
+    assert number < 20
