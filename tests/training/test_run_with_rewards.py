@@ -272,14 +272,22 @@ def test_a_run_that_a_function_stops_goes_on_once_it_is_mended(
     outcome = groupwise(capsys, "train", *OPTIONS, *options, "run.steps=3", f"run.output={run}")
     assert outcome.code == 3
     assert "Traceback" not in outcome.err
-    for part in ("'mine'", "arithmetic:3", "the judge is down", f"groupwise train --resume {run}"):
+    for part in (
+        "'mine'",
+        "arithmetic:3",
+        "the judge is down",
+        f"groupwise train --resume {run}",
+        "--allow-change rewards",
+    ):
         assert part in outcome.err, part
     assert [line["step"] for line in metrics(run)] == [1]
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step_000001"]
     again = groupwise(capsys, "train", "--resume", str(run))
     assert (again.code, "the judge is down" in again.err) == (3, True)
     functions(tmp_path, MENDED)
-    assert groupwise(capsys, "train", "--resume", str(run)).code == 0
+    refused = groupwise(capsys, "train", "--resume", str(run))
+    assert (refused.code, "rewards.functions.mine" in refused.err) == (3, True)
+    assert groupwise(capsys, "train", "--resume", str(run), "--allow-change", "rewards").code == 0
     train(tmp_path / "expected", *functions(tmp_path, MENDED), "run.steps=3", options=OPTIONS)
     assert_same_run(run, tmp_path / "expected")
 
@@ -290,7 +298,7 @@ def test_a_run_that_stops_at_its_first_step(tmp_path: Path) -> None:
         train(run, *functions(tmp_path, LATE.replace(">= 3", ">= 1"), on_error="stop"), options=OPTIONS)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step_000000"]
     functions(tmp_path, MENDED)
-    resume(run)
+    resume(run, allowed=["rewards"])
     train(tmp_path / "expected", *functions(tmp_path, MENDED), options=OPTIONS)
     assert_same_run(run, tmp_path / "expected")
 
