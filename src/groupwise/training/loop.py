@@ -327,8 +327,8 @@ def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
         saved = f"step {run.state.step} is saved" if can_save else "the newest checkpoint is an earlier one"
         error.add_note(
             f"The run stopped in step {number} of {run.config.run.steps}, at {work or 'its beginning'}; {saved}. "
-            f"Fix the cause and resume: groupwise train --resume {run.folder.path}, with --allow-change rewards if that "
-            "changes a reward function"
+            f"Fix the cause and resume: groupwise train --resume {run.folder.path}, with --allow-change rewards if "
+            "that changes a reward function"
         )
 
 
