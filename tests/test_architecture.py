@@ -30,7 +30,7 @@ LEVELS = (
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
 # The options of a room stand with their owner, and the configuration is made of them.
-OPTIONS = {("config", "groupwise.rollout.engine_options")}
+OPTIONS = {("config", "groupwise.rollout.engine_options"), ("config", "groupwise.model.adapter_options")}
 
 
 def room_of(module: str) -> str:

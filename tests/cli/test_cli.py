@@ -330,7 +330,7 @@ def test_nothing_to_train_is_an_error() -> None:
     model = build("llama")
     model.requires_grad_(False)
     with pytest.raises(DataError, match="no trainable weights"):
-        load._choose_trainable(model, "all")
+        load.choose_trainable(model, "all")
 
 
 # Problems

@@ -108,17 +108,26 @@ class Run:
 
     @property
     def model_path(self) -> Path:
-        """The folder of the trained model, in Hugging Face form. Raises DataError if unfinished."""
+        """The folder of the trained model, in Hugging Face form, or of its adapters alone. DataError if unfinished."""
         self._refuse_unfinished()
-        return self._files.model
+        return self._files.model if self._files.model.is_dir() else self._files.adapter
 
     def load_model(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """The trained model and its tokenizer, as transformers loads them. Raises DataError if unfinished."""
+        """The trained model and its tokenizer, as transformers loads them; adapters alone are merged into their base.
+
+        Raises DataError if unfinished.
+        """
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         path = self.model_path
-        policy = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, trust_remote_code=False)
-        return policy, AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        if path == self._files.adapter:
+            from groupwise.model.load import load_policy
+
+            model = load_policy(str(path)).model
+            model.set_attn_implementation("sdpa")
+            return model, tokenizer
+        return AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, trust_remote_code=False), tokenizer
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
         """The completions of a step with their rewards. Raises DataError for a step whose completions were not kept."""

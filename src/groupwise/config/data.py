@@ -1,13 +1,21 @@
 """Options of what is trained on what: the model, its prompts, problems and their domains, sampling and grading."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from groupwise.findings import Finding, unused_option
 from groupwise.grading.reward_options import OnError, RewardOptions
+from groupwise.model.adapter_options import AdapterOption, NoAdapter
 from groupwise.options import NonNegativeFloat, NonNegativeInt, Options, PositiveFloat, PositiveInt, SaveDtype
 from groupwise.problem import GYM_PREFIX
 from groupwise.technique import Card, Section
+
+if TYPE_CHECKING:
+    from groupwise.config import TrainConfig
 
 # The longest set of tokens that an engine records at one position: at most 4 KiB for each sampled token.
 KEPT_LIMIT = 1024
@@ -21,7 +29,7 @@ def is_generated(source: str) -> bool:
     return source in DOMAIN_OF_GENERATED or source.startswith(GYM_PREFIX)
 
 
-class ModelOptions(Options):
+class ModelOptions(Section):
     """Which model is trained, and with which arithmetic."""
 
     path: str = "bundled"
@@ -38,6 +46,15 @@ class ModelOptions(Options):
     `auto` packs tokens, with each prompt once for all its completions, where that computes the same for sequences as
     long as the run's; where it does not, it takes `plain` and says why."""
 
+    adapter: AdapterOption = NoAdapter()
+    """Adapters that are trained in place of the weights; `lora` for new ones with the defaults."""
+
+    weights_dtype: Literal["float32", "bfloat16"] = "float32"
+    """What the linear layers that adapters leave as they are kept in; bfloat16 halves their memory."""
+
+    save: Literal["adapter", "merged", "both"] = "adapter"
+    """What a run with adapters leaves: they alone, in adapter/, the model with them merged in, in model/, or both."""
+
     save_dtype: SaveDtype = "stored"
     """Of the weights in the trained model's files; `stored` for that of the files that the model came from."""
 
@@ -45,10 +62,21 @@ class ModelOptions(Options):
     """Weight of the auxiliary loss that keeps the experts of a mixture evenly used, by the model's own formula over the
     tokens that are read for an update."""
 
+    def findings(self, config: TrainConfig) -> Iterator[Finding]:
+        """Options of adapters where there are none."""
+        if isinstance(self.adapter, NoAdapter):
+            for key in ("model.weights_dtype", "model.save"):
+                yield from unused_option(config, key, "model.adapter=none", "train adapters, as model.adapter=lora")
+
     @property
     def bytes_per_value(self) -> int:
         """Of a number in the compute dtype."""
         return 2 if self.compute_dtype == "bfloat16" else 4
+
+    @property
+    def bytes_per_frozen(self) -> int:
+        """Of a weight of a linear layer that adapters leave as it is."""
+        return 2 if self.weights_dtype == "bfloat16" else 4
 
 
 class PromptExample(Options):

@@ -47,7 +47,8 @@ def explain(model_class: type[BaseModel], detail: ErrorDetails, positions: Mappi
     new = in_quotes(renamed(place, found))
     hint = f"; since 0.2.0: {new}" if new else ""
     if detail["type"] == "extra_forbidden":
-        return f"{where}{key} is not an option{hint or _key_hint(model_class, place)}"
+        reason = getattr(place.owner, "refused", {}).get(path[-1])
+        return f"{where}{key} is not an option" + (f": {reason}" if reason else hint or _key_hint(model_class, place))
     if detail["type"] == "union_tag_invalid":
         found = found["type"]
         hint = suggest_word(str(found), list(as_techniques(place.annotation)))

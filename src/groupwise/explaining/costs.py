@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from groupwise.config import TrainConfig
 from groupwise.config.data import KEPT_LIMIT
 from groupwise.memory.needs import Needs, needs_of
+from groupwise.model.adapter_options import Adapter
 from groupwise.model.size import ModelSize
 
 ID_BYTES = 4
@@ -33,17 +34,23 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
     def cost(name: str, of: Callable[[Needs], int], why: str) -> Cost:
         return Cost(name, "bytes", None if needs is None else of(needs), why)
 
+    has_adapters, kept = isinstance(config.model.adapter, Adapter), "float32, 4 bytes each"
+    if config.model.weights_dtype == "bfloat16":
+        kept = "linear layers bfloat16, 2 bytes each, all else float32"
     costs = [
-        cost("weights", lambda n: n.weights, "float32, 4 bytes each"),
+        cost("weights", lambda n: n.weights, f"{kept}; with the adapters" if has_adapters else kept),
         cost("gradient and AdamW moments", lambda n: n.gradient + n.moments, "float32, 12 bytes a trained weight"),
     ]
     if config.updates_per_step > 1:
         why = "weights and moments as the last step left them, in main memory, for a stop between two updates"
         costs.append(cost("copy of the last step", lambda n: n.copy, why))
-    if not config.engine_is_trainer:
-        costs.append(cost("engine copy", lambda n: n.engine.weights, "bfloat16, 2 bytes a weight, while sampling"))
+    if has_adapters or not config.engine_is_trainer:
+        why = f"{config.model.compute_dtype}, {config.model.bytes_per_value} bytes a weight, while sampling"
+        why += "; with merged adapters, what is not merged is shared where it can be" if has_adapters else ""
+        costs.append(cost("engine copy", lambda n: n.engine.weights, why))
     if config.uses_kl:
-        why = "a frozen copy of the policy at step 0 in float32, for the KL penalty"
+        what = "adapters" if has_adapters else "policy"
+        why = f"a frozen copy of the {what} at step 0 in float32, for the KL penalty"
         costs.append(cost("reference model", lambda n: n.reference, why))
     at_once = config.engine.sequences_at_once(config)
     why = f"{at_once} answers at once × {longest} tokens, and as much again for prompts of that length"

@@ -32,6 +32,7 @@ ROOMS = {
     "engine_correction": ("corrections", "Engine corrections"),
     "kl": ("kl", "KL penalty"),
     "entropy": ("entropy", "Entropy"),
+    "model": ("model", "Model"),
 }
 OTHER = ("other", "Other techniques")
 # Names of what does nothing, where that is the default.

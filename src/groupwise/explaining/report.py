@@ -7,13 +7,15 @@ from typing import Any
 from groupwise.config import TrainConfig
 from groupwise.config.checks import Finding, contradictions, notes
 from groupwise.config.compose import compose_train_config, list_recipes
+from groupwise.errors import DataError
 from groupwise.explaining.costs import Cost, costs_of
 from groupwise.explaining.equation import Equation, equation_of
 from groupwise.explaining.reward_table import DomainRow, columns, domain_lines, domain_table
 from groupwise.explaining.techniques import cards_of
 from groupwise.explaining.values import values_at
 from groupwise.findings import shown
-from groupwise.memory.needs import shown_bytes
+from groupwise.memory.needs import shown_bytes, trained_parameters
+from groupwise.model.adapter_options import Adapter
 from groupwise.model.size import ModelSize, read_size
 from groupwise.technique import Card
 
@@ -44,7 +46,7 @@ class Explanation:
 
 def explain(config: TrainConfig) -> Explanation:
     """Explain any configuration, also one that is refused."""
-    size = read_size(config.model.path)
+    size = _size_with_adapters(config)
     known = None if isinstance(size, str) else size
     return Explanation(
         config=config,
@@ -56,6 +58,17 @@ def explain(config: TrainConfig) -> Explanation:
         costs=tuple(costs_of(config, known)),
         findings=(*contradictions(config), *notes(config)),
     )
+
+
+def _size_with_adapters(config: TrainConfig) -> ModelSize | str:
+    """The size of the model, or why what is trained cannot be counted."""
+    size, adapter = read_size(config.model.path), config.model.adapter
+    if isinstance(adapter, Adapter) and not isinstance(size, str):
+        try:
+            adapter.size(size)
+        except DataError as error:
+            return str(error)
+    return size
 
 
 def _numbers_and_names(config: TrainConfig) -> tuple[list[int], list[str]]:
@@ -88,7 +101,7 @@ def to_text(explanation: Explanation) -> str:
     size = explanation.size
     lines += [
         "",
-        f"costs, for {explanation.config.model.path}" + (f" ({size.parameters / 1e6:.2f} M weights)" if size else ""),
+        f"costs, for {explanation.config.model.path}" + (f" ({_weights(explanation.config, size)})" if size else ""),
     ]
     if explanation.size_note:
         lines += _wrapped(explanation.size_note + "; bytes that depend on it are left out", "  ", "  ")
@@ -100,6 +113,13 @@ def to_text(explanation: Explanation) -> str:
     if explanation.refused:
         lines += ["", "refused: `groupwise train` does not start with these errors"]
     return "\n".join(lines)
+
+
+def _weights(config: TrainConfig, size: ModelSize) -> str:
+    text = f"{size.parameters / 1e6:.2f} M weights"
+    if isinstance(config.model.adapter, Adapter):
+        text += f"; {trained_parameters(config, size) / 1e6:.2f} M of adapters are trained"
+    return text
 
 
 def to_json(explanation: Explanation) -> dict[str, Any]:
@@ -115,6 +135,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         ],
         "model": explanation.config.model.path,
         "parameters": explanation.size.parameters if explanation.size else None,
+        "trained_parameters": trained_parameters(explanation.config, explanation.size) if explanation.size else None,
         "model_note": explanation.size_note,
         "costs": [asdict(cost) for cost in explanation.costs],
         "findings": [asdict(finding) for finding in explanation.findings],

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
+from groupwise.model.adapter_options import Adapter
 from groupwise.model.size import ModelSize
 from groupwise.rollout.engine_options import FLOAT32, EngineMemory
 
@@ -28,13 +29,24 @@ class Needs:
         return self.moments + self.copy + max(self.engine.total, self.gradient + pass_bytes)
 
 
+def trained_parameters(config: TrainConfig, size: ModelSize) -> int:
+    """How many numbers the optimizer updates."""
+    adapter = config.model.adapter
+    if isinstance(adapter, Adapter):
+        return adapter.size(size).parameters
+    return size.parameters - (size.embedding_parameters if config.model.trainable == "all_but_embeddings" else 0)
+
+
 def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> Needs:
     """The needs of a run whose longest prompt has so many tokens."""
-    frozen = size.embedding_parameters if config.model.trainable == "all_but_embeddings" else 0
-    trained = FLOAT32 * (size.parameters - frozen)
+    trained, weights = FLOAT32 * trained_parameters(config, size), FLOAT32 * size.parameters
+    reference = weights
+    if isinstance(config.model.adapter, Adapter):
+        weights += trained - (FLOAT32 - config.model.bytes_per_frozen) * size.linear_parameters
+        reference = trained
     return Needs(
-        weights=FLOAT32 * size.parameters,
-        reference=FLOAT32 * size.parameters if config.uses_kl else 0,
+        weights=weights,
+        reference=reference if config.uses_kl else 0,
         moments=2 * trained,
         gradient=trained,
         engine=config.engine.memory(config, size, longest_prompt),

@@ -124,7 +124,8 @@ class PassMemory:
         modules = self._policy.head, self._policy.model.get_input_embeddings()
         scoring = scoring_of(self._config, acts_on_entropy(self._config))
         in_place = backend_of(self._policy).in_place(scoring, self._config.sampling.replay_mask)
-        sizes = (FLOAT32 * sum(weight.numel() for weight in module.parameters()) for module in modules)
+        trained = ([weight for weight in module.parameters() if weight.requires_grad] for module in modules)
+        sizes = (FLOAT32 * sum(weight.numel() for weight in weights) for weights in trained)
         waiting, of_embedding = (0 if added else size for size, added in zip(sizes, in_place, strict=True))
         return waiting, of_embedding
 

@@ -1,6 +1,5 @@
 """A causal language model with its tokenizer: from a folder, a GGUF file, the hub, or the package itself."""
 
-import copy
 import os
 import re
 import socket
@@ -27,10 +26,11 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from groupwise.errors import DataError
+from groupwise.model.adapters import in_checkpoint_form, model_to_sample
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
 from groupwise.model.foreign_files import check_config, check_files, foreign
-from groupwise.model.size import model_folder, stored_dtype
+from groupwise.model.size import base_path, model_folder, stored_dtype
 from groupwise.model.special_ids import stop_ids_of, think_ids_of
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
@@ -52,6 +52,7 @@ class Policy:
     vocabulary: ids from there on are rows that fill up the head, which the tokenizer has no token for: they have
     probability 0. None where every row counts.
     backend: how it is run, see `choose_backend`. stored_dtype: of the files that it came from.
+    adapter: peft's options of the adapters that are trained, None where the weights themselves are.
     """
 
     model: PreTrainedModel
@@ -64,6 +65,7 @@ class Policy:
     backend: Literal["packed", "plain"] = "packed"
     stored_dtype: torch.dtype = torch.float32
     vocabulary: int | None = None
+    adapter: Any = None
 
     @property
     def device(self) -> torch.device:
@@ -92,24 +94,26 @@ class Policy:
         """Names and tensors of the weights that are trained, shared ones once."""
         return [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All weights as an engine takes them: by the names of the model without adapters, which are merged in."""
+        return in_checkpoint_form(self.model, self.model.named_parameters())
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside this context the model has the weights of this policy; it may share the model with another one."""
+        yield
+
     @contextmanager
     def arithmetic(self) -> Iterator[None]:
-        """Matrix products run in the compute dtype inside this context."""
+        """The model is this policy, and matrix products run in the compute dtype, inside this context."""
         reduced = self.compute_dtype != torch.float32
-        with torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
+        with self.active(), torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
             yield
 
     def sampling_copy(self) -> PreTrainedModel:
-        """The model that an engine in this process runs: this one, or a copy in the compute dtype."""
-        if self.compute_dtype == torch.float32:
-            return self.model
-        # Weights alone: rotary frequencies are buffers, and in a reduced precision they would turn by other angles.
-        # Given as copied already, they are never copied in float32.
-        copied = {
-            id(weight): nn.Parameter(weight.detach().to(self.compute_dtype), requires_grad=False)
-            for weight in self.model.parameters()
-        }
-        return copy.deepcopy(self.model, copied).eval()
+        """The model that an engine in this process runs, see `model_to_sample`."""
+        with self.active():
+            return model_to_sample(self.model, self.compute_dtype)
 
 
 def load_policy(
@@ -120,12 +124,17 @@ def load_policy(
 ) -> Policy:
     """Load a model in float32, in evaluation mode (dropout would change every log-probability).
 
+    A folder of adapters is the model that they belong to, with the adapters merged into it.
     stop_ids: tokens that end a completion, next to those that the model's own files name.
 
     Raises:
         DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
             there, if one of `stop_ids` is no token, or if nothing would be trained.
     """
+    if base_path(path) != path:
+        from groupwise.model.lora import load_merged
+
+        return load_merged(path, compute_dtype, trainable, stop_ids)
     transformers_logging.disable_progress_bar()
     for variable in SHAPE_CACHES:
         os.environ.setdefault(variable, SHAPES_KEPT)
@@ -137,7 +146,7 @@ def load_policy(
     else:
         model, tokenizer = _from_pretrained(where, "there is no folder '{}', and as the id of a model on the hub it")
     model.eval()
-    _choose_trainable(model, trainable)
+    choose_trainable(model, trainable)
     return Policy(
         model=model,
         tokenizer=tokenizer,
@@ -156,7 +165,7 @@ def load_tokenizer(path: str) -> tuple[PreTrainedTokenizerBase, int]:
 
     Raises DataError where one of the two cannot be loaded.
     """
-    where, gguf_file = _locate(path)
+    where, gguf_file = _locate(base_path(path))
     options: dict[str, Any] = {"gguf_file": gguf_file} if gguf_file else {}
     with foreign(f"the tokenizer of the model '{path}'"):
         if Path(where).is_dir():
@@ -268,7 +277,8 @@ def _try_out(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
             raise ValueError(f"eos_token_id in generation_config.json is {stated!r}, expected an id or a list of ids")
 
 
-def _choose_trainable(model: PreTrainedModel, trainable: str) -> None:
+def choose_trainable(model: PreTrainedModel, trainable: str) -> None:
+    """Freeze what is not to be trained. Raises DataError where nothing is left."""
     if trainable == "all_but_embeddings":
         model.get_input_embeddings().requires_grad_(False)
     if not any(weight.requires_grad for weight in model.parameters()):

@@ -6,20 +6,26 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from groupwise.model.adapters import in_checkpoint_form
 from groupwise.model.load import Policy
 
 
 def save_model(policy: Policy, folder: Path, dtype: str = "stored") -> None:
     """Write model and tokenizer. dtype: of torch by its name; `stored` for that of the files that it came from."""
     stored = policy.stored_dtype if dtype == "stored" else getattr(torch, dtype)
-    save_pretrained(policy.model, policy.tokenizer, folder, stored)
+    weights = dict(in_checkpoint_form(policy.model, policy.model.state_dict().items()))
+    save_pretrained(policy.model, policy.tokenizer, folder, stored, weights)
 
 
 def save_pretrained(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, dtype: torch.dtype | None = None
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    dtype: torch.dtype | None = None,
+    weights: dict[str, torch.Tensor] | None = None,
 ) -> None:
-    """As `save_model`, of any model; without a dtype its weights are written as they are."""
-    written = model.state_dict()
+    """As `save_model`, of any model; without a dtype its weights are written as they are. weights: in place of them."""
+    written = model.state_dict() if weights is None else weights
     if dtype is not None:
         written = {name: weight.to(dtype) if weight.is_floating_point() else weight for name, weight in written.items()}
     model.save_pretrained(folder, state_dict=written)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from groupwise.errors import first_line
+from groupwise.errors import DataError, first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,12 +26,18 @@ PLAIN_MODELS = ("llama", "mistral", "qwen2", "qwen3")
 TORCH_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 # What reading a file raises that is damaged, or of a kind that is not known here.
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError)
+# In names of weights: of peft's adapters, and of the layer that they are around.
+ADAPTER, BELOW_ADAPTER = ".lora_", ".base_layer"
+ADAPTER_CONFIG = "adapter_config.json"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Weights, shared ones once, and the sizes that the memory of training and sampling depends on."""
+    """Weights, shared ones once, and the sizes that the memory of training and sampling depends on.
+
+    Adapters are not counted. linears: (outputs, inputs) of the linear layers but for the output head, by their names.
+    """
 
     parameters: int
     embedding_parameters: int
@@ -40,6 +47,12 @@ class ModelSize:
     hidden: int
     intermediate: int
     vocabulary: int
+    linears: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of `linears`."""
+        return sum(outputs * inputs for outputs, inputs in self.linears.values())
 
     @property
     def cache_values_per_token(self) -> int:
@@ -50,12 +63,26 @@ class ModelSize:
 def size_of(model: PreTrainedModel) -> ModelSize:
     """The size of a loaded model, or of one on the meta device."""
     embedding = model.get_input_embeddings()
+    base = [weight for name, weight in model.named_parameters() if ADAPTER not in name]
     return _size(
         model.config,
-        parameters=sum(weight.numel() for weight in model.parameters()),
+        parameters=sum(weight.numel() for weight in base),
         embedding_parameters=sum(weight.numel() for weight in embedding.parameters()),
         vocabulary=embedding.num_embeddings,
+        linears={name: (module.out_features, module.in_features) for name, module in linear_layers(model).items()},
     )
+
+
+def linear_layers(model: PreTrainedModel) -> dict[str, Any]:
+    """The linear layers of a model by name but for the output head, those below adapters by the name of the whole."""
+    from torch import nn
+
+    head = model.get_output_embeddings()
+    return {
+        name.removesuffix(BELOW_ADAPTER): module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and module is not head and ADAPTER not in name
+    }
 
 
 def model_folder(path: str) -> Path:
@@ -63,8 +90,32 @@ def model_folder(path: str) -> Path:
     return Path(str(resources.files("groupwise") / "bundled" / "model")) if path == BUNDLED else Path(path)
 
 
+def base_path(path: str) -> str:
+    """The model that `path` names, or that adapters at `path` belong to. Raises DataError where these do not say."""
+    if not _holds_adapters(path):
+        return path
+    file = Path(path) / ADAPTER_CONFIG
+    try:
+        base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"'{file}' cannot be read: {type(error).__name__}: {error}") from error
+    if not isinstance(base, str) or not base:
+        raise DataError(f"'{file}' does not say which model its adapters belong to: set base_model_name_or_path in it")
+    if _holds_adapters(base):
+        raise DataError(f"the adapters in '{path}' belong to other adapters, '{base}': merge those first and name them")
+    return base
+
+
+def _holds_adapters(path: str) -> bool:
+    return (Path(path) / ADAPTER_CONFIG).is_file() and not (Path(path) / "config.json").is_file()
+
+
 def read_size(path: str) -> ModelSize | str:
     """The size of a model that is not loaded, or why it cannot be found out. Nothing is looked up on the network."""
+    try:
+        path = base_path(path)
+    except DataError as error:
+        return str(error)
     source = model_folder(path)
     if source.suffix == ".gguf" and not source.is_file():
         return f"there is no file '{path}'"
@@ -111,15 +162,21 @@ def _from_headers(folder: Path) -> ModelSize:
     stated = {"num_key_value_heads", "head_dim" if config["model_type"] == "qwen3" else "hidden_size"} <= config.keys()
     if config["model_type"] not in PLAIN_MODELS or not stated or "quantization_config" in config:
         raise ValueError("sizes that follow from the code of the model")
-    shapes = {name: shape for file in folder.glob("*.safetensors") for name, shape in _shapes(file).items()}
+    shapes = {name: shape for file in folder.glob("*.safetensors") for name, shape in shapes_in(file).items()}
     counts = {name: math.prod(shape) for name, shape in shapes.items() if name.startswith(("model.", HEAD))}
     counts = {name: count for name, count in counts.items() if not name.endswith("inv_freq")}
     if config["tie_word_embeddings"]:
         counts.pop(HEAD, None)
-    return _size(SimpleNamespace(**config), sum(counts.values()), counts[EMBEDDING], config["vocab_size"])
+    linears = {
+        name.removesuffix(".weight"): (shape[0], shape[1])
+        for name, shape in shapes.items()
+        if name.startswith("model.") and len(shape) == 2 and name != EMBEDDING
+    }
+    return _size(SimpleNamespace(**config), sum(counts.values()), counts[EMBEDDING], config["vocab_size"], linears)
 
 
-def _shapes(file: Path) -> dict[str, list[int]]:
+def shapes_in(file: Path) -> dict[str, list[int]]:
+    """The shapes of the weights in a file of safetensors, by their names. Raises OSError or ValueError."""
     return {name: entry["shape"] for name, entry in _entries(file).items()}
 
 
@@ -150,7 +207,9 @@ def _from_transformers(path: str, source: Path) -> ModelSize | str:
         return f"the model '{path}' cannot be read from here: {first_line(error)}"
 
 
-def _size(config: Any, parameters: int, embedding_parameters: int, vocabulary: int) -> ModelSize:
+def _size(
+    config: Any, parameters: int, embedding_parameters: int, vocabulary: int, linears: Mapping[str, tuple[int, int]]
+) -> ModelSize:
     heads, hidden = config.num_attention_heads, config.hidden_size
     # Where the layers differ, the widest counts for all.
     own = list(getattr(config, "per_layer_config", None) or [config])
@@ -163,4 +222,5 @@ def _size(config: Any, parameters: int, embedding_parameters: int, vocabulary: i
         hidden=hidden,
         intermediate=max(getattr(layer, "intermediate_size", None) or 4 * hidden for layer in own),
         vocabulary=vocabulary,
+        linears=linears,
     )

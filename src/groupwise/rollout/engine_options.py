@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from groupwise.model.adapter_options import NoAdapter
 from groupwise.options import PositiveInt
 from groupwise.technique import Technique, by_name
 
@@ -76,8 +77,18 @@ class InProcess(Engine):
         logits = 4 * FLOAT32 * sequences * size.vocabulary
         layer = width * (4 * size.hidden + 3 * size.intermediate)
         reading = (of_token + layer) * prompts * longest_prompt
-        copy = 0 if config.engine_is_trainer else width * size.parameters
-        return EngineMemory(weights=copy, cache=cache, work=growing + logits + reading)
+        return EngineMemory(weights=width * _copied(config, size), cache=cache, work=growing + logits + reading)
+
+
+def _copied(config: TrainConfig, size: ModelSize) -> int:
+    """How many weights the engine has copies of: those that are merged, and those in another precision."""
+    model = config.model
+    if isinstance(model.adapter, NoAdapter):
+        return 0 if config.engine_is_trainer else size.parameters
+    adapted = model.adapter.size(size).adapted
+    frozen = 0 if model.bytes_per_frozen == model.bytes_per_value else size.linear_parameters - adapted
+    others = 0 if model.bytes_per_value == FLOAT32 else size.parameters - size.linear_parameters
+    return adapted + frozen + others
 
 
 # With a second one: Annotated[InProcess | Second, Field(discriminator="type"), by_name(InProcess)].

@@ -25,34 +25,35 @@ COMPACT_BELOW = 0.9
 
 
 class InProcessEngine(RolloutEngine):
-    """Samples with the trainer's own weights, or with a copy of them in a reduced precision."""
+    """Samples with the trainer's own weights; with copies of those that are adapted or of a reduced precision."""
 
     def __init__(self, policy: Policy, batch_sequences: int) -> None:
         self._policy = policy
         self._model = policy.sampling_copy()
+        shared = {weight.data_ptr() for weight in policy.model.parameters()}
+        # The weights that are not the trainer's.
+        self._own = {name: w for name, w in self._model.named_parameters() if w.data_ptr() not in shared}
         self._batch_sequences = batch_sequences
         self._asleep = False
         self.version = 0
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
         """Take over the weights; where engine and trainer share them there is nothing to copy."""
-        if self._model is not self._policy.model:
-            own = dict(self._model.named_parameters())
-            with torch.no_grad():
-                for name, weight in weights:
-                    if self._asleep:
-                        own[name].data = weight.detach().to(own[name].data, copy=True)
-                    else:
-                        own[name].copy_(weight)
+        with torch.no_grad():
+            for name, weight in weights if self._own else ():
+                own = self._own.get(name)
+                if own is not None and self._asleep:
+                    own.data = weight.detach().to(own.data, copy=True)
+                elif own is not None:
+                    own.copy_(weight)
         self._asleep = False
         self.version = version
 
     def sleep(self) -> None:
         """Give back a copy of the weights; those of the trainer stay, and can be sampled from."""
-        if self._model is not self._policy.model:
-            self._asleep = True
-            for weight in self._model.parameters():
-                weight.data = weight.data.new_empty(0)
+        self._asleep = bool(self._own)
+        for weight in self._own.values():
+            weight.data = weight.data.new_empty(0)
 
     def sample_fewer(self) -> int:
         """Half as many rows."""

@@ -28,8 +28,9 @@ class RunFolder(Closing):
     """Where everything of a run is.
 
     config.yaml (all options), context.json (what the run began with), metrics.jsonl (a line for each step),
-    failures.jsonl (the failures of rewards), rollouts/, checkpoints/, model/ (at the end, in Hugging Face form),
-    summary.json, and lock.json while a process trains. To close it is to let go of the lock.
+    failures.jsonl (the failures of rewards), rollouts/, checkpoints/, at the end model/ (in Hugging Face form) or
+    adapter/ (in that of peft) and summary.json, and lock.json while a process trains. To close it is to let go of the
+    lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,6 +42,7 @@ class RunFolder(Closing):
         self.rollouts = path / ROLLOUTS
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
+        self.adapter = path / "adapter"
         self.summary = path / "summary.json"
         self.journal = Journal(path)
         self._lock: lock.Lock | None = None

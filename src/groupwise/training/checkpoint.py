@@ -20,6 +20,7 @@ from torch import Tensor
 
 from groupwise.errors import DataError, first_line
 from groupwise.model.load import Policy
+from groupwise.model.reference import own_weights
 from groupwise.options import NonNegativeInt
 from groupwise.track import disk
 from groupwise.track.journal import Record
@@ -69,8 +70,7 @@ def tensors_of(
         },
     }
     if moved_reference is not None:
-        # All weights, shared ones once.
-        files[REFERENCE] = {name: weight.detach() for name, weight in moved_reference.model.named_parameters()}
+        files[REFERENCE] = own_weights(moved_reference)
     return files
 
 
@@ -156,10 +156,12 @@ def load_checkpoint(
         for name, weight in own.items():
             weight.copy_(weights[name])
     if reference is not None and (path / REFERENCE).is_file():
-        try:
-            reference.model.load_state_dict(_load(path / REFERENCE), strict=False)
-        except RuntimeError as error:
-            raise DataError(f"'{path / REFERENCE}' does not fit the model '{policy.name}': {error}") from error
+        stored, kept = _load(path / REFERENCE), own_weights(reference)
+        if stored.keys() != kept.keys() or any(stored[name].shape != kept[name].shape for name in kept):
+            raise DataError(f"'{path / REFERENCE}' does not fit the model '{policy.name}': other weights or shapes")
+        with torch.no_grad():
+            for name, weight in kept.items():
+                weight.copy_(stored[name])
     for name, weight in own.items():
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
         if stored:

@@ -131,7 +131,7 @@ def _flat(tree: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 def _code_paths(tree: Any) -> Iterator[tuple[str, str]]:
     """The options that name code of the user's own, without the `path` at the end, and what they say."""
     for key, value in _flat(tree):
-        if key.endswith(".path") and key != "model.path" and isinstance(value, str):
+        if key.endswith(".path") and key not in ("model.path", "model.adapter.path") and isinstance(value, str):
             yield key.removesuffix(".path"), value
 
 

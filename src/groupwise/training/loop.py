@@ -41,13 +41,14 @@ from groupwise.training.update import Updated, update
 class Prepared:
     """What a training run works with, as `setup.py` loads it.
 
-    reference: for a KL penalty, None without one. context: what a resumed run has to agree on. engine_gap_nats: mean
-    distance between the log-probabilities of trainer and engine, as `check_engine` measures it. until: end of
-    `run.stop_after`, of `time.monotonic`.
+    reference: for a KL penalty, None without one. initial: the policy at step 0 where adapters are trained, None
+    without. context: what a resumed run has to agree on. engine_gap_nats: mean distance between the log-probabilities
+    of trainer and engine, as `check_engine` measures it. until: end of `run.stop_after`, of `time.monotonic`.
     """
 
     policy: Policy
     reference: Policy | None
+    initial: Policy | None
     engine: RolloutEngine
     optimizer: torch.optim.Optimizer
     sampler: Sampler
@@ -185,7 +186,7 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
     )
     finish()
     watched = guards.check_update(trained.batch, trained.updated)
-    run.engine.load_weights(run.policy.model.named_parameters(), version=number)
+    run.engine.load_weights(run.policy.weights(), version=number)
     if run.reference is not None and is_due(number, config.kl.refresh_reference_every_steps):
         refresh(run.reference, run.policy)
     clock.lap("training")

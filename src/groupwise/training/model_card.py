@@ -11,6 +11,7 @@ from groupwise.config.yaml_document import write_yaml
 from groupwise.explaining.equation import equation_of
 from groupwise.explaining.techniques import cards_of
 from groupwise.model.load import HUB_ID
+from groupwise.model.size import ADAPTER_CONFIG, base_path
 from groupwise.track.disk import write_whole
 from groupwise.training.loop import Run
 
@@ -20,21 +21,25 @@ NOT_OF_THE_MODEL = ("output", "resume", "checkpoint_every_steps", "keep_checkpoi
 
 def write_card(run: Run, folder: Path, summary: Mapping[str, Any] | None = None) -> None:
     """Write the card into the folder of the model; with the results, where there is a summary already."""
-    text = card_text(run.stated, run.context, run.state.step, summary)
+    text = card_text(run.stated, run.context, run.state.step, summary, (folder / ADAPTER_CONFIG).is_file())
     write_whole(folder / "README.md", text.encode())
 
 
 def card_text(
-    config: TrainConfig, context: Mapping[str, Any], steps: int, summary: Mapping[str, Any] | None = None
+    config: TrainConfig,
+    context: Mapping[str, Any],
+    steps: int,
+    summary: Mapping[str, Any] | None = None,
+    of_adapters: bool = False,
 ) -> str:
-    """The card of a model that was trained for so many steps."""
-    base = config.model.path
+    """The card of a model, or of adapters alone, that was trained for so many steps."""
+    base = base_path(config.model.path)
     on_hub = HUB_ID.fullmatch(base) is not None and not Path(base).exists()
     metadata: dict[str, Any] = {
-        **({"base_model": base, "base_model_relation": "finetune"} if on_hub else {}),
-        "library_name": "transformers",
+        **({"base_model": base, "base_model_relation": "adapter" if of_adapters else "finetune"} if on_hub else {}),
+        "library_name": "peft" if of_adapters else "transformers",
         "pipeline_tag": "text-generation",
-        "tags": ["groupwise", "grpo", "reinforcement-learning"],
+        "tags": ["groupwise", "grpo", "reinforcement-learning", *(["lora"] if of_adapters else [])],
     }
     equation = equation_of(config)
     terms = "\n".join(f"- `{symbol}`: {meaning}" for symbol, meaning in equation.terms)

@@ -119,7 +119,7 @@ def _loaded(
         facts = {**context, **prepared.context, "config": config.model_dump()}
         facts |= {"changes": [*context.get("changes", []), *noted]} if noted else {}
         run = assemble(config, replace(prepared, context=facts), folder, state, trackers_of(screen, folder))
-        run.engine.load_weights(run.policy.model.named_parameters(), version=state.step)
+        run.engine.load_weights(run.policy.weights(), version=state.step)
         return run
     except BaseException:
         prepared.sampler.grader.close()
@@ -169,7 +169,7 @@ def _is_complete(folder: RunFolder, config: TrainConfig, screen: Tracker) -> boo
 
 def _expected(folder: RunFolder, every: int) -> str:
     """Why there has to be a checkpoint; empty where there may be none yet."""
-    for path in (folder.summary, folder.model):
+    for path in (folder.summary, folder.model, folder.adapter):
         if path.exists():
             return f"there is {path.name}, which is written after the last one"
     done = last_step(folder.path)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from groupwise.errors import RunInterrupted, UsageError
 from groupwise.evaluation.measure import Measurement, UnmeasuredError, measure_all
 from groupwise.model.choose_backend import run_like
 from groupwise.model.load import load_policy
+from groupwise.model.lora import save_adapters
 from groupwise.model.reference import fingerprint_weights
 from groupwise.model.save import save_model
 from groupwise.rollout.engine import make_engine
@@ -114,7 +116,8 @@ def run_steps(run: Run, stop: Stop | None = None) -> Iterator[Step]:
                 stop.release()
                 summary = _summary(run)
                 stop.hold("the model card", saves=None)
-                write_card(run, run.folder.model, summary)
+                for place in _saved(run):
+                    write_card(run, place, summary)
         except (Stopped, KeyboardInterrupt):
             newest = newest_sound_checkpoint(run.folder.checkpoints)[0] if stop.is_forced else None
             step = state.step if not stop.is_forced else 0 if newest is None else int(newest.name.removeprefix("step_"))
@@ -149,9 +152,23 @@ def finish(run: Run) -> dict[str, Any] | None:
 
 
 def _save_final_model(run: Run) -> None:
-    with folder_aside(run.folder.model) as folder:
-        fill(folder, lambda: save_model(run.policy, folder, run.config.model.save_dtype))
-        write_card(run, folder)
+    policy, options = run.policy, run.config.model
+    writers = {
+        run.folder.adapter: partial(save_adapters, policy),
+        run.folder.model: partial(save_model, policy, dtype=options.save_dtype),
+    }
+    for place in _saved(run):
+        with folder_aside(place) as folder:
+            fill(folder, partial(writers[place], folder=folder))
+            write_card(run, folder)
+
+
+def _saved(run: Run) -> list[Path]:
+    """Where the trained weights are, the whole model last."""
+    if run.policy.adapter is None:
+        return [run.folder.model]
+    places = {"adapter": [run.folder.adapter], "merged": [run.folder.model]}
+    return places.get(run.config.model.save, [run.folder.adapter, run.folder.model])
 
 
 def _summary(run: Run) -> dict[str, Any]:
@@ -169,7 +186,7 @@ def _summary(run: Run) -> dict[str, Any]:
     return {
         "groupwise": __version__,
         "run": str(run.folder.path),
-        "model": str(run.folder.model),
+        "model": str(_saved(run)[-1]),
         "seed": config.run.seed,
         "steps": state.step,
         "optimizer_updates": state.optimizer_updates,
@@ -187,9 +204,10 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def _measure_initial(run: Run) -> dict[str, Measurement]:
     """The same measurement of the weights that the run began with, loaded again from where they came."""
-    options = run.config.model
-    policy = load_policy(options.path, options.compute_dtype, stop_ids=tuple(run.config.sampling.stop_ids))
-    policy = run_like(policy, run.policy)
+    policy = run.initial
+    if policy is None:
+        options, stop_ids = run.config.model, tuple(run.config.sampling.stop_ids)
+        policy = run_like(load_policy(options.path, options.compute_dtype, stop_ids=stop_ids), run.policy)
     if fingerprint_weights(policy) != run.context["initial_weights"]:
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}

@@ -19,6 +19,7 @@ from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.backends.router import has_router_loss
 from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
+from groupwise.model.lora import with_adapters
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
 from groupwise.model.startup_check import check_prompts
@@ -27,6 +28,7 @@ from groupwise.model.threads import choose_threads
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
 from groupwise.rollout.engine_check import check_engine
+from groupwise.rollout.sampling import derive_seed
 from groupwise.track.console import plan_lines
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
@@ -79,6 +81,15 @@ def named_files(config: TrainConfig) -> dict[str, ProblemFile]:
     return read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
 
 
+def configured_policy(config: TrainConfig) -> Policy:
+    """The model with its adapters, as the run begins."""
+    options = config.model
+    stop_ids = tuple(config.sampling.stop_ids)
+    policy = load_policy(options.path, options.compute_dtype, options.trainable, stop_ids)
+    seed = derive_seed(config.run.seed, "adapters")
+    return with_adapters(policy, options.adapter, seed, options.weights_dtype)
+
+
 def prepare(
     config: TrainConfig,
     tracker: Tracker,
@@ -98,9 +109,7 @@ def prepare(
     until = time.monotonic() + (config.run.stop_after_seconds or math.inf)
     with ExitStack() as stack:
         files = named_files(config)
-        policy = load_policy(
-            config.model.path, config.model.compute_dtype, config.model.trainable, tuple(config.sampling.stop_ids)
-        )
+        policy = configured_policy(config)
         choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
         tracker.note(f"threads {choice}")
         renderer = PromptRenderer(policy.tokenizer, config.prompt)
@@ -124,6 +133,8 @@ def prepare(
         for remark in remarks:
             tracker.note(remark)
         reference = frozen_copy(policy) if config.uses_kl else None
+        # The measurement of the beginning loads the model again where this would take as much as a model.
+        initial = None if policy.adapter is None else frozen_copy(policy)
         for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
             tracker.note(line)
         micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
@@ -148,6 +159,7 @@ def prepare(
         return Prepared(
             policy=policy,
             reference=reference,
+            initial=initial,
             engine=engine,
             optimizer=make_optimizer(policy, config),
             sampler=Sampler(config, engine, renderer, grader, source.stream, sampling, source.domains),
