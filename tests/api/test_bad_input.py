@@ -115,7 +115,7 @@ def test_a_loaded_model_needs_a_tokenizer() -> None:
     for model, said in (
         (Loaded(), r"tokenizer: a loaded model needs one, and this model does not say where it came from"),
         (Named(), r"tokenizer: there is no model at 'nowhere'.*; pass tokenizer="),
-        (Adapted(), r"merge them first, model.merge_and_unload\(\)"),
+        (Adapted(), r"several adapters, or no PeftModel; merge them first, model.merge_and_unload\(\)"),
     ):
         with pytest.raises(groupwise.UsageError, match=said):
             groupwise.train(model=model, problems=PROBLEMS)

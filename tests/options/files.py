@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+from torch import nn
+
 from groupwise.config.data import PromptOptions
 from groupwise.data.arithmetic import arithmetic_problem
+from groupwise.model.adapter_options import Lora
 from groupwise.model.load import load_policy
+from groupwise.model.lora import save_adapters, with_adapters
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.save import save_model
 from groupwise.problem import Message
@@ -67,9 +71,18 @@ def write_files(folder: Path) -> dict[str, str]:
     save_model(policy, model)
     save_model(policy, folder / "half", "float16")
     save("Qwen3-MoE", folder / "experts")
+    for name, seed in (("adapter", 1), ("adapter2", 2)):
+        (folder / name).mkdir()
+        adapted = with_adapters(load_policy("bundled"), Lora(rank=4), seed)
+        for key, weight in adapted.trainable():
+            if "lora_B" in key:
+                nn.init.constant_(weight, 1e-3)
+        save_adapters(adapted, folder / name)
     return {name: str(path) for name, path in paths.items()} | {
         "model": str(model),
         "half": str(folder / "half"),
+        "adapter": str(folder / "adapter"),
+        "adapter2": str(folder / "adapter2"),
         "experts": str(folder / "experts"),
         "functions": str(folder / "functions.py"),
         "own": str(folder / "own.py"),

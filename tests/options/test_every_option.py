@@ -10,6 +10,7 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.config.describe import OptionRow, describe_options
 from tests.options import (
+    adapter_cases,
     advantage_cases,
     answer_cases,
     form_cases,
@@ -28,6 +29,7 @@ from tests.options.runs import Runs, Trace
 
 RUNS: dict[str, Case] = {
     **source_cases.CASES,
+    **adapter_cases.CASES,
     **sampling_cases.CASES,
     **penalty_cases.DOMAINS,
     **advantage_cases.CASES,

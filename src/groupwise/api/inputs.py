@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,10 +65,8 @@ class Inputs:
         for name, text in self.texts.items():
             disk.write(place / name, text.encode())
         if self.model is not None:
-            from groupwise.model.save import save_pretrained
-
             try:
-                disk.fill(place / "model", partial(save_pretrained, *self.model, place / "model"))
+                disk.fill(place / "model", partial(_save, *self.model, place))
             except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
                 raise DataError(f"the model that was passed in cannot be saved: {first_line(error)}") from error
 
@@ -156,8 +155,8 @@ def _add_model(inputs: Inputs, model: Any, tokenizer: Any, errors: list[str]) ->
         inputs.options["model.path"] = fspath(model)
     elif isinstance(model, Mapping):
         inputs.options["model"] = model
-    elif hasattr(model, "peft_config"):
-        errors.append("model: found adapters over another model; merge them first, model.merge_and_unload()")
+    elif hasattr(model, "peft_config") and not _has_one_adapter(model):
+        errors.append("model: found several adapters, or no PeftModel; merge them first, model.merge_and_unload()")
     elif not (hasattr(model, "save_pretrained") and hasattr(model, "config")):
         errors.append(f"model: found {type(model).__name__}, expected a path or a model of transformers")
     else:
@@ -168,10 +167,29 @@ def _add_model(inputs: Inputs, model: Any, tokenizer: Any, errors: list[str]) ->
         inputs.model = (model, found)
         inputs.placed["model.path"] = "model"
         inputs.called["model"] = "the model that was passed in"
+        if hasattr(model, "peft_config"):
+            inputs.options["model.adapter"] = {"type": "saved"}
+            inputs.placed["model.adapter.path"] = "adapter"
+            inputs.called["adapter"] = "the adapters of the model that was passed in"
         inputs.notes.append(
             "model     a copy of the one that was passed in is trained, which stays as it is: run.load_model() gives "
             "the trained one"
         )
+
+
+def _has_one_adapter(model: Any) -> bool:
+    """Whether it is a PeftModel whose one set of adapters has peft's own name for it."""
+    return hasattr(model, "get_base_model") and list(model.peft_config) == ["default"]
+
+
+def _save(model: Any, tokenizer: Any, place: Path) -> None:
+    """Write a model, and its adapters apart from it."""
+    from groupwise.model.save import save_pretrained
+
+    if hasattr(model, "peft_config"):
+        model.save_pretrained(str(place / "adapter"), save_embedding_layers=False)
+        model = copy.deepcopy(model).unload()
+    save_pretrained(model, tokenizer, place / "model")
 
 
 def _tokenizer(model: Any, tokenizer: Any) -> Any:

@@ -15,6 +15,7 @@ from groupwise.evaluation.measure import measure_all
 from groupwise.grading.grader import Grader
 from groupwise.model.choose_backend import choose_backend
 from groupwise.model.load import Policy, load_policy
+from groupwise.model.lora import with_adapters
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.startup_check import check_prompts
 from groupwise.model.stop_check import check_stops
@@ -55,7 +56,9 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
 
 
 def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
-    policy = load_policy(config.model.path, config.model.compute_dtype, stop_ids=tuple(config.sampling.stop_ids))
+    options, seed = config.model, derive_seed(config.run.seed, "adapters")
+    policy = load_policy(options.path, options.compute_dtype, stop_ids=tuple(config.sampling.stop_ids))
+    policy = with_adapters(policy, options.adapter, seed, options.weights_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)
 

@@ -44,6 +44,8 @@ class Adapter(Technique):
     refused: ClassVar[Mapping[str, str]] = {
         "dropout": "there is no dropout: the old, new and reference passes would each drop something else, and their "
         "ratio would be of two different models",
+        "load_in_4bit": "a base of 4 bits (QLoRA) is not supported, since nothing of it has been tested; "
+        "model.weights_dtype=bfloat16 halves the base",
     }
 
     @abstractmethod
@@ -71,7 +73,7 @@ class Lora(Adapter):
     alpha: PositiveFloat = 32.0
     """s is alpha / rank."""
 
-    targets: Literal["all_linear"] | list[str] = "all_linear"
+    targets: list[str] | Literal["all_linear"] = "all_linear"
     """Names of the linear layers that get adapters, or the ends of names, as q_proj. All but the output head."""
 
     rank_stabilised: bool = False
@@ -137,6 +139,6 @@ class SavedAdapter(Adapter):
 AdapterOption = Annotated[NoAdapter | Lora | SavedAdapter, Field(discriminator="type"), by_name(Lora)]
 
 
-def is_target(layer: str, targets: Literal["all_linear"] | list[str]) -> bool:
+def is_target(layer: str, targets: list[str] | Literal["all_linear"]) -> bool:
     """Whether a layer is meant, by all of its name or the end of it."""
     return targets == "all_linear" or any(layer == name or layer.endswith(f".{name}") for name in targets)

@@ -30,7 +30,7 @@ from groupwise.model.adapters import in_checkpoint_form, model_to_sample
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
 from groupwise.model.foreign_files import check_config, check_files, foreign
-from groupwise.model.size import base_path, model_folder, stored_dtype
+from groupwise.model.size import ADAPTER_CONFIG, base_path, model_folder, stored_dtype
 from groupwise.model.special_ids import stop_ids_of, think_ids_of
 
 # oneDNN compiles its products for every shape and keeps the last 1024 of them. The shapes of packed tokens hardly ever
@@ -186,10 +186,12 @@ def _locate(path: str) -> tuple[str, str]:
             raise DataError(f"there is no file '{path}'")
         return str(source.parent), source.name
     if not source.is_dir():
-        if not HUB_ID.fullmatch(path):
+        adapter = source.parent / "adapter"
+        hint = f"; did you mean the adapters in '{adapter}'?" if (adapter / ADAPTER_CONFIG).is_file() else ""
+        if hint or not HUB_ID.fullmatch(path):
             raise DataError(
                 f"there is no model at '{path}': expected 'bundled', a Hugging Face model folder, a .gguf file, "
-                "or a hub id like 'Qwen/Qwen3-0.6B'"
+                f"or a hub id like 'Qwen/Qwen3-0.6B'{hint}"
             )
         _check_hub(path)
         return path, ""
