@@ -160,8 +160,8 @@ def load_checkpoint(
         if stored.keys() != kept.keys() or any(stored[name].shape != kept[name].shape for name in kept):
             raise DataError(f"'{path / REFERENCE}' does not fit the model '{policy.name}': other weights or shapes")
         with torch.no_grad():
-            for name, weight in kept.items():
-                weight.copy_(stored[name])
+            for name, tensor in kept.items():
+                tensor.copy_(stored[name])
     for name, weight in own.items():
         stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
         if stored:
