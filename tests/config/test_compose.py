@@ -179,6 +179,10 @@ def test_unknown_recipe(recipes: Path) -> None:
     assert error_of("grpo") == "recipe grpo:1: run.stepz is not an option; did you mean run.steps?"
 
 
+def test_a_file_of_problems_is_no_file_of_options() -> None:
+    assert "write problems.eval=test.jsonl" in error_of("test.jsonl")
+
+
 def test_every_shipped_recipe_has_a_summary_and_composes() -> None:
     for name, summary in list_recipes().items():
         assert summary, name

@@ -31,6 +31,7 @@ Source = str | Mapping[str, Any] | TrainConfig
 """A recipe, a YAML file or `key=value`; options as a mapping; or a whole configuration."""
 GivenSource = TypeVar("GivenSource", bound=Source)
 
+PROBLEM_FILES = (".jsonl", ".parquet", ".jsonl.gz")
 _OVERRIDE = re.compile(r"\s*([\w.\-]+)\s*=(.*)", re.DOTALL)
 
 
@@ -123,6 +124,11 @@ def _read_argument(model_class: type[BaseModel], argument: Source) -> Document:
         return _read_override(model_class, override[1], override[2], argument)
     if argument in _recipes():
         return read_document(_recipes()[argument], f"recipe {argument}")
+    if argument.endswith(PROBLEM_FILES):
+        key = "problems.eval" if "problems.eval" in all_keys(model_class) else "data"
+        raise YamlError(
+            [f"{argument}: found a file of problems, expected a YAML file of options: write {key}={argument}"]
+        )
     if argument.endswith((".yaml", ".yml")) or "/" in argument or Path(argument).exists():
         return read_document(_file_text(Path(argument)), argument)
     raise YamlError([_unknown_argument(model_class, argument)])
