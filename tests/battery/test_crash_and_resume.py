@@ -151,6 +151,7 @@ def test_every_problem_once_an_epoch_across_five_crashes(tmp_path: Path) -> None
         assert Counter(problem for step in epoch for problem in step) == dict.fromkeys((row["id"] for row in rows), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.exhaustive
 def test_killed_at_twenty_random_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anywhere in the life of a run, the first moment and the end included; what ends sooner begins anew."""

@@ -172,7 +172,7 @@ FAULTS = (
     Fault(
         "the engine keeps the weights of the step before",
         "training/loop.py",
-        "run.engine.load_weights(run.policy.model.named_parameters(), version=number)",
+        "run.engine.load_weights(run.policy.weights(), version=number)",
         "run.engine.version = number",
         (T + "test_checkpoint.py", T + "test_run.py"),
     ),

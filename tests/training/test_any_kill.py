@@ -144,11 +144,13 @@ def test_killed_at_random_instants(undisturbed: tuple[Path, list[tuple[str, Path
     killed_at_random(tmp_path, undisturbed[0], 3)
 
 
+@pytest.mark.slow
 @pytest.mark.exhaustive
 def test_killed_at_fifty_random_instants(undisturbed: tuple[Path, list[tuple[str, Path]]], tmp_path: Path) -> None:
     killed_at_random(tmp_path, undisturbed[0], 50)
 
 
+@pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_operation(undisturbed: tuple[Path, list[tuple[str, Path]]], tmp_path: Path, fault: Fault) -> None:

@@ -56,7 +56,7 @@ def test_the_next_step_has_the_new_weights_and_the_new_entropy_coefficient(
     stream = InProcessEngine.stream
 
     def recorded_update(*arguments: Any) -> Any:
-        coefficients.append(arguments[-1])
+        coefficients.append(arguments[-2])
         return update(*arguments)
 
     def recorded_stream(self: InProcessEngine, *arguments: Any) -> Any:

@@ -80,7 +80,7 @@ def test_a_failure_names_step_and_code_and_leaves_the_checkpoint(
     assert "my_loss.py:7)" in text
     assert caught.value.__notes__ == [
         "The run stopped in step 4 of 4, at micro-batch 1 of 1; step 3 is saved. Fix the cause and resume: "
-        f"groupwise train --resume {folder / 'run'}"
+        f"groupwise train --resume {folder / 'run'}, with --allow-change rewards if that changes a reward function"
     ]
     assert sorted(path.name for path in (folder / "run" / "checkpoints").iterdir()) == ["step_000002", "step_000003"]
     printed = capfd.readouterr()
