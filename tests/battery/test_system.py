@@ -139,8 +139,10 @@ def test_two_thousand_steps_leave_nothing_behind(tmp_path: Path, monkeypatch: py
 
     tiny = ["batch.prompts_per_step=1", "batch.samples_per_prompt=2", "sampling.max_new_tokens=3"]
     rare = ["run.checkpoint_every_steps=500", "run.rollouts_every_steps=0", "active_sampling.refill=false"]
-    options = [*UNMEASURED, *tiny, *rare, "active_sampling.filter=none", "run.steps=2000"]
-    train(tmp_path / "run", options=options, reporter=Quiet(look))
+    acting = ["active_sampling.filter=none", "entropy.bonus=fixed", "optimizer.lr=1e-6"]
+    options = [*UNMEASURED, *tiny, *rare, *acting, "run.steps=2000"]
+    summary = train(tmp_path / "run", options=options, reporter=Quiet(look))
+    assert summary["optimizer_updates"] == 2000
     assert list(seen) == [400, 1200, 2000]
     (early, *descriptors), (middle, *_), (late, *_) = seen[400], seen[1200], seen[2000]
     assert late - early < 8 << 20, f"{(late - early) / 1600:.0f} bytes a step"
