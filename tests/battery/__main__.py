@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 
 import pytest
@@ -24,6 +25,8 @@ class _Kept:
 
 
 def main(arguments: list[str]) -> int:
+    # A shell that runs this in the background has it ignored, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments == ["page"]:
         sys.stdout.write(page())
         return 0

@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -116,6 +117,8 @@ def catching_test(root: Path, fault: Fault, marks: str, tests: tuple[str, ...]) 
 
 
 def main(arguments: list[str]) -> int:
+    # A shell that runs this in the background has it ignored, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = True
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     for name in HEAVY:
