@@ -324,10 +324,10 @@ def test_ctrl_c_ends_the_process_with_130(reference: Path, tmp_path: Path) -> No
         if line.startswith("step 2/"):
             process.send_signal(signal.SIGINT)
             break
-    rest, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "resume it with: groupwise train --resume run" in rest
+    assert "resume it with: groupwise train --resume run" in errors
     assert_nothing_half_written(run)
     resume(run)
     assert_same_run(run, reference)

@@ -37,6 +37,11 @@ def save_pretrained(
             if "dtype" in section:
                 section["dtype"] = str(dtype).removeprefix("torch.")
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    if (stated := folder / "tokenizer_config.json").is_file():
+        # How it was loaded here says nothing of it, and differs between machines.
+        entries = json.loads(stated.read_text(encoding="utf-8"))
+        kept = {name: value for name, value in entries.items() if name not in ("is_local", "local_files_only")}
+        stated.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     for file in folder.iterdir():
         # safetensors writes for the owner alone, whatever the folder's mode says.
         file.chmod(0o644)
