@@ -293,7 +293,7 @@ def test_trl_truncated_answers_leave_the_denominator() -> None:
     ("options", "key", "words"),
     [
         ({"repetition_penalty": 1.1}, "repetition_penalty", "no scorer could replay it"),
-        ({"use_peft": True}, "use_peft", "all weights are trained"),
+        ({"use_peft": True}, "use_peft", "set model.adapter={type: lora"),
         ({"lr_scheduler_type": "polynomial"}, "lr_scheduler_type", "no schedule polynomial"),
         ({"optim": "adafactor"}, "optim", "no optimizer adafactor"),
         ({"dataset_name": "trl-lib/DeepMath-103K"}, "dataset_name", "fetched from a hub"),

@@ -182,7 +182,7 @@ def test_the_first_policy_is_the_model_itself() -> None:
         policy = with_adapters(policy_of(model), options, seed=0)
         assert torch.equal(packed_scores(policy, GROUPS, 0.7)[0], base)
     dora = with_adapters(policy_of(model), Lora(dora=True), seed=0)
-    assert float((packed_scores(dora, GROUPS, 0.7)[0] - base).abs().max()) <= 1e-5
+    assert float((packed_scores(dora, GROUPS, 0.7)[0] - base).detach().abs().max()) <= 1e-5
 
 
 def test_they_are_seeded_and_nobody_s_random_numbers_are_used_up() -> None:
@@ -439,7 +439,7 @@ def test_frozen_weights_in_bfloat16(dtype: torch.dtype) -> None:
         policies.append(moved(with_adapters(policy, Lora(rank=4), 0, weights_dtype=kept)))
     whole, half = policies
     ours, theirs = (score(policy, pack(GROUPS, policy.device), SCORING).logps_N for policy in (half, whole))
-    assert torch.allclose(ours, theirs, rtol=0, atol=1e-6 if dtype == torch.float32 else 0.02)
+    assert torch.equal(ours, theirs)
     ours.sum().backward()
     assert {weight.grad.dtype for _, weight in half.trainable() if weight.grad is not None} == {torch.float32}
     size = size_of(half.model)
