@@ -6,13 +6,14 @@ Axes: X outputs, D inputs, R rank.
 
 import copy
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from groupwise.model.backends.packed_cpu.linear import linear
+from groupwise.model.backends.packed_cpu.linear import adapted_linear, linear
+from groupwise.model.backends.supported import is_bare, is_plain_linear
 from groupwise.model.size import ADAPTER, BELOW_ADAPTER
 
 # What peft calls the adapters where there is one set of them.
@@ -32,6 +33,32 @@ class FrozenLinear(nn.Linear):
 def adapted_layers(model: nn.Module) -> dict[str, Any]:
     """The layers with adapters, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
+
+
+def applied(layer: nn.Module, input_TD: Tensor, dtype: torch.dtype) -> Tensor:
+    """What a linear layer, or what is in its place, makes of its input, with products in `dtype`.
+
+    Plain layers and adapters of LoRA are computed here and keep little for the backward pass; all else is called.
+    """
+    if is_plain_linear(layer):
+        return linear(input_TD, cast("nn.Linear", layer), dtype)
+    within: Any = layer
+    if not (hasattr(layer, "lora_A") and is_bare(layer) and _is_plain_lora(within)):
+        called_TX: Tensor = layer(input_TD)
+        return called_TX
+    if within.disable_adapters:
+        return linear(input_TD, within.base_layer, dtype)
+    down, up = within.lora_A[NAME].weight, within.lora_B[NAME].weight
+    return adapted_linear(input_TD, within.base_layer, down, up, within.scaling[NAME], dtype)
+
+
+def _is_plain_lora(layer: Any) -> bool:
+    """Whether there is one set of adapters, A and B alone and as torch keeps them, around a frozen linear layer."""
+    base, parts = layer.base_layer, [layer.lora_A, layer.lora_B]
+    alone = list(layer.lora_A) == [NAME] == list(layer.active_adapters) and not layer.lora_variant and not layer.merged
+    frozen = type(base) is FrozenLinear and is_bare(base) and not base.weight.requires_grad
+    plain = all(is_plain_linear(part[NAME]) and part[NAME].bias is None for part in parts)
+    return alone and frozen and plain and type(layer.lora_dropout[NAME]) is nn.Identity
 
 
 def adapter_weights(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -62,9 +62,10 @@ def with_adapters(policy: Policy, options: AdapterOption, seed: int, weights_dty
         adapted = saved_adapters(policy, Path(options.path))
     else:
         adapted = _injected(policy, _new_config(policy, options), seed)
-    if weights_dtype != "float32":
-        for layer in linear_layers(adapted.model).values():
-            layer.__class__ = FrozenLinear
+    below = [layer.base_layer for layer in adapted_layers(adapted.model).values()]
+    for layer in below if weights_dtype == "float32" else linear_layers(adapted.model).values():
+        layer.__class__ = FrozenLinear
+        if weights_dtype != "float32":
             layer.weight.data = layer.weight.data.to(getattr(torch, weights_dtype))
     return adapted
 

@@ -12,12 +12,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from groupwise.model.adapters import applied
 from groupwise.model.backends.activation_checkpointing import checkpointed
 from groupwise.model.backends.attention import SharedPromptAttention
 from groupwise.model.backends.in_place import embedded, takes_in_place
 from groupwise.model.backends.packed import Packed
 from groupwise.model.backends.packed_cpu.fused import rms_norm, rotary, rotary_table, swiglu
-from groupwise.model.backends.packed_cpu.linear import linear, normed_linears, normed_mlp
+from groupwise.model.backends.packed_cpu.linear import normed_linears, normed_mlp
 from groupwise.model.backends.protocol import InPlace, Scoring
 from groupwise.model.backends.supported import is_plain, is_plain_linear
 from groupwise.model.packing import PackedBatch
@@ -55,8 +56,7 @@ def _layer(layer: Any, hidden_TD: Tensor, table: tuple[Tensor, Tensor], plan: Sh
     query_TX, key_TX = rotary(query_TX, *table, width), rotary(key_TX, *table, width)
     query, key, value = (rows.view(len(rows), -1, width) for rows in (query_TX, key_TX, value_TX))
     attended_TX = plan.attend_rows(query, key, value, attention.scaling).flatten(1)
-    out = attention.o_proj
-    hidden_TD = hidden_TD + (linear(attended_TX, out, dtype) if is_plain_linear(out) else out(attended_TX))
+    hidden_TD = hidden_TD + applied(attention.o_proj, attended_TX, dtype)
     return hidden_TD + _normed_mlp(layer.post_attention_layernorm, hidden_TD, layer.mlp, dtype)
 
 
@@ -67,7 +67,7 @@ def _normed_linears(
         plain = cast("Sequence[nn.Linear]", linears)
         return normed_linears(hidden_TD, norm.weight, norm.variance_epsilon, dtype, plain)
     normed_TD = _norm(norm, hidden_TD, dtype)
-    return tuple(module(normed_TD) for module in linears)
+    return tuple(applied(module, normed_TD, dtype) for module in linears)
 
 
 def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> Tensor:
@@ -78,7 +78,8 @@ def _normed_mlp(norm: Any, hidden_TD: Tensor, mlp: Any, dtype: torch.dtype) -> T
     normed_TD = _norm(norm, hidden_TD, dtype)
     made_TD: Tensor
     if gated:
-        made_TD = mlp.down_proj(swiglu(mlp.gate_proj(normed_TD), mlp.up_proj(normed_TD)))
+        gate_TF, up_TF = (applied(part, normed_TD, dtype) for part in parts[:2])
+        made_TD = applied(mlp.down_proj, swiglu(gate_TF, up_TF), dtype)
     else:
         made_TD = mlp(normed_TD.unsqueeze(0))[0]
     return made_TD

@@ -34,6 +34,39 @@ class _Linear(torch.autograd.Function):
         return grad_TD, *_of_weights(grads[0], input_TD, weight_XD, ctx.needs_input_grad[1:3]), None
 
 
+class _AdaptedLinear(torch.autograd.Function):
+    """x Wᵀ + b + s·(x Aᵀ) Bᵀ with frozen W and b; A and B are of rank R (Hu et al. 2021, 2106.09685)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input_TD: Tensor,
+        weight_XD: Tensor,
+        bias_X: Tensor | None,
+        down_RD: Tensor,
+        up_XR: Tensor,
+        scale: float,
+        dtype: torch.dtype,
+    ) -> Tensor:
+        ctx.of_input, ctx.scale = input_TD.dtype, scale
+        input_TD = input_TD.to(dtype)
+        low_TR = _product(input_TD, down_RD, None)
+        ctx.save_for_backward(input_TD, low_TR, weight_XD, down_RD, up_XR)
+        return _product(input_TD, weight_XD, bias_X).addmm_(low_TR, up_XR.to(dtype).T, alpha=scale)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        input_TD, low_TR, weight_XD, down_RD, up_XR = ctx.saved_tensors
+        grad_TX, dtype = grads[0], input_TD.dtype
+        grad_TR = (grad_TX @ up_XR.to(dtype)).mul_(ctx.scale)
+        of_up = (grad_TX.T @ low_TR).to(up_XR.dtype).mul_(ctx.scale) if ctx.needs_input_grad[4] else None
+        of_down = (grad_TR.T @ input_TD).to(down_RD.dtype) if ctx.needs_input_grad[3] else None
+        grad_TD = None
+        if ctx.needs_input_grad[0]:
+            grad_TD = (grad_TX @ weight_XD.to(dtype)).addmm_(grad_TR, down_RD.to(dtype)).to(ctx.of_input)
+        return grad_TD, None, None, of_down, of_up, None, None
+
+
 class _NormedLinears(torch.autograd.Function):
     """Several linear layers of one normed input; arguments behind the four of the norm: weight and bias of each."""
 
@@ -104,6 +137,14 @@ class _NormedMLP(torch.autograd.Function):
 def linear(input_TD: Tensor, layer: nn.Linear, dtype: torch.dtype) -> Tensor:
     """A linear layer whose inputs are not kept in another precision than that of the product, `dtype`."""
     output_TX: Tensor = _Linear.apply(input_TD, layer.weight, layer.bias, dtype)
+    return output_TX
+
+
+def adapted_linear(
+    input_TD: Tensor, layer: nn.Linear, down_RD: Tensor, up_XR: Tensor, scale: float, dtype: torch.dtype
+) -> Tensor:
+    """A frozen linear layer with A and B of low rank next to it; of the pass it keeps its input and x Aᵀ alone."""
+    output_TX: Tensor = _AdaptedLinear.apply(input_TD, layer.weight, layer.bias, down_RD, up_XR, scale, dtype)
     return output_TX
 
 
