@@ -10,8 +10,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "groupwise"
 
 # From the lowest to the highest; a room imports those before its own line, and none of its own line.
 LEVELS = (
-    {"__init__", "closing", "completion", "errors", "lazy", "options", "problem", "ranks", "stopping"},
-    {"findings", "own_code"},
+    {"__init__", "closing", "completion", "errors", "lazy", "options", "problem", "stopping"},
+    {"findings", "own_code", "ranks"},
+    {"launch"},
     {"technique"},
     {"objective", "grading"},
     {"config"},

@@ -51,10 +51,10 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         for reduction in REDUCTIONS:
             prefix = f"{reduction}/"
             assert relative_difference(part(tmp_path, 2, rank, prefix), part(tmp_path, 1, 0, prefix)) < 1e-6
-        for prefix in ("updated/", "uneven/", "bapo/", "real/", "token_baseline/"):
+        for prefix in ("updated/", "uneven/", "divided/", "bapo/", "real/", "token_baseline/"):
             assert relative_difference(part(tmp_path, 2, rank, prefix), part(tmp_path, 1, 0, prefix)) < 1e-6
     # Both ranks take the same step, to the last bit: otherwise they would drift apart.
-    for prefix in ("updated/", "uneven/", "bapo/", "real/", "token_baseline/"):
+    for prefix in ("updated/", "uneven/", "divided/", "bapo/", "real/", "token_baseline/"):
         first, second = part(tmp_path, 2, 0, prefix), part(tmp_path, 2, 1, prefix)
         assert all(torch.equal(first[name], second[name]) for name in first)
 

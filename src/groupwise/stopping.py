@@ -6,8 +6,9 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -49,7 +50,7 @@ class Stop:
         self.saves: int | None = None
         self.cause: int | str | None = None
         self.is_forced = False
-        self._depth, self._is_held = 0, False
+        self._depth, self._is_held, self._is_shared = 0, False, False
         self._outer: Stop | None = None
         self._previous: dict[int, Any] = {}
         self._is_overdue = False
@@ -104,7 +105,7 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self._is_overdue:
             self._is_overdue = False
-            if not self._is_held:
+            if not self._is_held and not self._is_shared:
                 raise Stopped
         elif self.cause is None:
             self.ask(number)
@@ -131,6 +132,28 @@ def now(work: str) -> None:
     stop: Stop | None = getattr(_here, "stop", None)
     if stop is not None:
         stop.reached(work)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Work that other processes take part in: a stop that is overdue waits for its end."""
+    stop: Stop | None = getattr(_here, "stop", None)
+    if stop is None:
+        yield
+        return
+    stop._is_shared = True
+    try:
+        yield
+    finally:
+        stop._is_shared = False
+
+
+def follow(cause: int | str) -> None:
+    """Another process of this thread's run is stopped by `cause`, and so is this one. Raises Stopped in a run."""
+    stop: Stop | None = getattr(_here, "stop", None)
+    if stop is not None:
+        stop.cause = stop.cause or cause
+        raise Stopped
 
 
 def ask(cause: str) -> bool:

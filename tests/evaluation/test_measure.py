@@ -9,10 +9,11 @@ import pytest
 
 from groupwise.config import TrainConfig
 from groupwise.evaluation.estimate import estimate_fraction, pass_at_k
-from groupwise.evaluation.measure import measure_all, summarise
+from groupwise.evaluation.measure import counts_of, measure_all, summarise
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.inprocess import InProcessEngine
 from groupwise.rollout.sampling import derive_seed
 from tests.support.fakes import Engine, Pay, fake_sampler
@@ -42,7 +43,7 @@ def test_a_measurement_by_hand() -> None:
     engine = Engine(length_of=lambda position, sample: 2 + sample + position)
     config = TrainConfig.model_validate({"batch": {"samples_per_prompt": 4}})
     groups = fake_sampler(config, lambda position: pay[position], engine).groups([0, 1, 2, 3], 1)
-    measured = summarise(groups, temperature=0.7)
+    measured = summarise([counts_of(group) for group in groups], 4, temperature=0.7)
     assert measured.samples_per_prompt == 4
     assert measured.temperature == 0.7
     assert measured.accuracy == estimate_fraction([0, 0.25, 0.5, 1], 4)
@@ -74,7 +75,7 @@ def measured_bundled(samples: int = 2, batch_sequences: int = 64, **config: Any)
     )
     grader = Grader(options, policy.tokenizer, policy.think_ids)
     engine = InProcessEngine(policy, batch_sequences)
-    measured = measure_all(policy, engine, grader, PROBLEMS, options)
+    measured = measure_all(policy, engine, grader, PROBLEMS, options, Ranks())
     return {way: measurement.to_json() for way, measurement in measured.items()}
 
 
@@ -141,7 +142,7 @@ def test_thinking_is_not_forced_twice_where_the_template_opens_it() -> None:
         {"sampling": {"max_new_tokens": 8}, "problems": {"eval_samples_per_prompt": 1}}
     )
     grader = Grader(options, policy.tokenizer, policy.think_ids)
-    measured = measure_all(policy, InProcessEngine(policy, 64), grader, PROBLEMS, options)
+    measured = measure_all(policy, InProcessEngine(policy, 64), grader, PROBLEMS, options, Ranks())
     assert set(measured) == {"greedy", "sampled"}
     assert measured["greedy"].thinks.value == 1
 
@@ -150,6 +151,6 @@ def test_problems_that_cannot_be_judged_are_left_out() -> None:
     pay: dict[int, list[Pay]] = {0: [(1.0, 0.0), (0.0, 0.0)], 1: [(1.0, 1.0), None]}
     config = TrainConfig.model_validate({"batch": {"samples_per_prompt": 2}})
     groups = fake_sampler(config, lambda position: pay[position]).groups([0, 1], 1)
-    measured = summarise([group for group in groups if not group.failed], 1.0)
+    measured = summarise([counts for counts in map(counts_of, groups) if not counts.fault], 2, 1.0)
     assert measured.accuracy.n == 1
     assert np.isfinite(measured.accuracy.value)

@@ -355,7 +355,7 @@ def test_sampling_that_does_not_fit_is_refused_by_its_own_name(monkeypatch: pyte
 class OfTwo(Ranks):
     """A ranks whose other rank has room for 512 tokens."""
 
-    def gather(self, value: Any) -> list[Any]:
+    def gather(self, value: Any, what: str = "") -> list[Any]:  # noqa: ARG002
         return [value, 512]
 
 

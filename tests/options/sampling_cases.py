@@ -142,7 +142,7 @@ def group_shapes(trace: Trace) -> list[int]:
 def expected_cut(trace: Trace) -> Any:
     admitted = trace.collected[0].admitted
     advantages_PG = advantages_of(admitted, trace.config, Ranks())
-    (minibatch,) = minibatches(step_batch(admitted, advantages_PG, trace.config), trace.config, step=1)
+    (minibatch,) = minibatches(step_batch(admitted, advantages_PG, trace.config), trace.config, 1, Ranks())
     moving = with_gradient(minibatch, trace.config, entropy_coefficient=0.0)
     parts = micro_batches(moving, trace.config.batch.micro_batch_tokens)
     return [moving.take(episodes).lengths_E.tolist() for episodes in parts]

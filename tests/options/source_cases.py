@@ -98,6 +98,12 @@ RUN = {
         base=("run.steps=3",),
         same=outcome,
     ),
+    "run.deadline_seconds": Case(
+        ("60", "1800"),
+        lambda t: t.run.ranks.deadline_seconds,
+        lambda t: t.config.run.deadline_seconds,
+        same=outcome,
+    ),
     "run.stop_after": Case(
         ("1h", "1h30m"),
         lambda t: math.ceil((t.run.until - time.monotonic()) / 1800),

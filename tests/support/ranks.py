@@ -24,6 +24,7 @@ from groupwise.objective.surrogates.real import Real
 from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
 from groupwise.training.advantages import advantages_of
+from groupwise.training.balance import balanced
 from groupwise.training.collect import collect
 from groupwise.training.loop import over_ranks
 from groupwise.training.rollout_metrics import rollout_metrics
@@ -113,6 +114,18 @@ def updated(groups: list[TrainGroup], ranks: Ranks) -> tuple[dict[str, torch.Ten
     return policy.model.state_dict(), over_ranks([updated.metrics], updated, ranks)
 
 
+def in_minibatches(groups: list[TrainGroup], ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Weights after three optimizer steps in each of two epochs, on the groups as `balanced` divides them."""
+    policy = policy_of(build("llama").double())
+    config = config_of(40, "token_mean", epochs_per_step=2, minibatches_per_step=3)
+    batch = batch_of(groups)
+    batch = replace(batch, position_P=tuple(10 * position for position in batch.positions(ranks)))
+    optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.3)
+    update(policy, None, optimizer, balanced(batch, config, 1, ranks), 1, config, ranks)
+    weights: dict[str, torch.Tensor] = policy.model.state_dict()
+    return weights
+
+
 def with_token_baseline(groups: list[TrainGroup], ranks: Ranks) -> dict[str, torch.Tensor]:
     """Weights after a step on advantages of single tokens, with old log-probabilities of the same pass."""
     policy = policy_of(build("llama").double())
@@ -151,6 +164,8 @@ def work(rank: int, size: int, folder: str) -> None:
     # The first rank alone has a group.
     uneven, _ = updated(train_groups(build("llama"))[:1] if rank == 0 else [], ranks)
     tensors |= {f"uneven/{name}": tensor.contiguous() for name, tensor in uneven.items()}
+    divided = in_minibatches(groups, ranks)
+    tensors |= {f"divided/{name}": tensor.contiguous() for name, tensor in divided.items()}
     weights = with_token_baseline(groups, ranks)
     tensors |= {f"token_baseline/{name}": tensor.contiguous() for name, tensor in weights.items()}
     measured = {}

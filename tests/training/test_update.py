@@ -237,7 +237,7 @@ def step_config(minibatches_per_step: int, epochs: int, seed: int = 0, prompts: 
 @pytest.mark.parametrize(("parts", "epochs", "count"), [(1, 1, 4), (3, 2, 7), (4, 3, 4), (2, 1, 5)])
 def test_every_epoch_visits_every_group_once(parts: int, epochs: int, count: int) -> None:
     batch = batch_of(numbered_groups([(1, [1])] * count))
-    divided = minibatches(batch, step_config(parts, epochs), step=3)
+    divided = minibatches(batch, step_config(parts, epochs), 3, Ranks())
     assert len(divided) == parts * epochs
     for epoch in range(epochs):
         of_epoch = divided[epoch * parts : (epoch + 1) * parts]
@@ -253,7 +253,7 @@ def numbers_of(batch: StepBatch) -> list[int]:
 
 def order_of(seed: int, step: int, epochs: int = 2) -> list[list[int]]:
     batch = batch_of(numbered_groups([(1, [1])] * 12))
-    return [numbers_of(part) for part in minibatches(batch, step_config(3, epochs, seed), step)]
+    return [numbers_of(part) for part in minibatches(batch, step_config(3, epochs, seed), step, Ranks())]
 
 
 def test_the_order_follows_from_seed_step_and_epoch() -> None:
@@ -273,7 +273,7 @@ def test_each_minibatch_is_normalised_by_its_own_totals() -> None:
     groups = train_groups(model)
     config = step_config(2, 2)
     reference = copy.deepcopy(model)
-    for part in minibatches(batch_of(groups), config, step=5):
+    for part in minibatches(batch_of(groups), config, 5, Ranks()):
         reference.zero_grad()
         of_part = [groups[p] for p in dict.fromkeys(part.group_E.tolist())]
         reference_loss(reference, of_part, "token_mean").backward()

@@ -21,6 +21,8 @@ from groupwise.errors import DataError, UsageError
 from groupwise.findings import shown
 from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.reward_options import FunctionOptions
+from groupwise.launch import join
+from groupwise.ranks import Ranks
 from groupwise.track import disk
 from groupwise.track.console import ConsoleTracker
 from groupwise.track.run_folder import RunFolder, where_it_began
@@ -95,6 +97,7 @@ def resume(
     Raises as `train`; DataError too if model, problems or code are no longer those of the run, or if another process
     trains it.
     """
+    join()
     folder = _folder_of(run_or_folder)
     with where_it_began(str(folder)) as path:
         reopened = _reopen(Path(path), rewards, quiet, allow_changes, overrides)
@@ -177,7 +180,7 @@ def steps(
 
 def screen_of(quiet: bool) -> Tracker:
     """What a program prints of a run: plain lines, also in a notebook; nothing at all if quiet."""
-    return Tracker() if quiet else ConsoleTracker.of_lines()
+    return Tracker() if quiet or Ranks.current().rank else ConsoleTracker.of_lines()
 
 
 @contextmanager
@@ -197,6 +200,7 @@ def _begin(
 
     The block is in the directory that the run was started in.
     """
+    ranks = join()
     inputs = gather(model, tokenizer, problems, eval_problems, rewards)
     if output is not None:
         inputs.options["run.output"] = fspath(output)
@@ -221,7 +225,7 @@ def _begin(
         return
     if allowed and checked.run.resume == "never":
         raise UsageError("allow_changes: of a run that is resumed; set run={'resume': 'auto'}, or call resume")
-    made = RunFolder.create(checked.run.output, run.default_name(sources), contents)
+    made = run.new_folder(checked.run.output, run.default_name(sources), contents, ranks)
     with inputs.in_words(made.path):
         begun = run.start(placed(made.path), made, screen, inputs.objects)
     yield made.path, begun

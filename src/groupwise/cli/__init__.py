@@ -83,7 +83,8 @@ def guarded(command: Callable[[], Any]) -> int:
         command()
         sys.stdout.flush()
     except Ended as ended:
-        _say(str(ended))
+        if str(ended):
+            _say(str(ended))
         return ended.exit_code
     except BrokenPipeError:
         return 1

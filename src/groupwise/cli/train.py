@@ -36,24 +36,33 @@ def train(
 ) -> None:
     """Train a model. Without a recipe, a file or a model: the recipe `demo`."""
     from groupwise.config.compose import with_default_recipe
-    from groupwise.errors import RunInterrupted, UsageError
+    from groupwise.errors import GroupwiseError, RunInterrupted, UsageError
     from groupwise.evaluation.tables import print_summary
+    from groupwise.launch import join
+    from groupwise.ranks import Ranks
     from groupwise.track.console import ConsoleTracker
+    from groupwise.track.tracker import Tracker
     from groupwise.training import run
 
     given = arguments or []
     allowed = [key.strip() for key in allow_change.split(",") if key.strip()]
     if resume is not None and dry_run:
         raise UsageError("--dry-run plans a new run; it cannot be combined with --resume")
-    screen = ConsoleTracker.of_terminal(sys.stderr if as_json else sys.stdout)
+    first = join().rank == 0
+    screen = ConsoleTracker.of_terminal(sys.stderr if as_json else sys.stdout) if first else Tracker()
     try:
         if resume is not None:
             summary = run.resume_run(resume, given, screen, allowed)
         else:
             summary = run.compose_and_start(with_default_recipe(given), dry_run, screen, allowed)
     except RunInterrupted as stopped:
-        raise Ended(str(stopped), stopped.exit_code) from None
-    if dry_run:
+        raise Ended(str(stopped) if first else "", stopped.exit_code) from None
+    except GroupwiseError as error:
+        if first or not Ranks.current().link.told:
+            raise
+        # The first rank was told of it, and says so.
+        raise Ended("", error.exit_code) from None
+    if dry_run or not first:
         return
     if summary is None:
         raise typer.Exit(STOPPED_AFTER)

@@ -163,6 +163,9 @@ class RunOptions(Options):
     """As `3h30m`, `45m` or `90s`, counted from when the model is loaded: the run ends early enough to be saved by then,
     and can be resumed. Empty for no limit."""
 
+    deadline_seconds: PositiveFloat = 1800.0
+    """So long the processes of one run wait for each other; then the run ends and names the one that did not come."""
+
     threads: NonNegativeInt = 0
     """CPU threads; 0 for the faster choice of a short probe."""
 

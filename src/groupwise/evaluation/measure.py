@@ -1,6 +1,6 @@
 """Accuracy of a policy on held-out problems: greedy, sampled, and with the reasoning forced."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from groupwise.grading.reward_options import CORRECTNESS, FORMAT
 from groupwise.model.load import Policy
 from groupwise.model.prompt import OPEN, PromptRenderer
 from groupwise.problem import Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams, sampling_params
 from groupwise.rollout.sampling import derive_seed
 
@@ -55,13 +56,15 @@ def measure(
     sampling: SamplingParams,
     samples_per_prompt: int,
     seed: int,
+    ranks: Ranks,
 ) -> Measurement:
     """Sample every problem and grade. The seeds depend on (seed, problem, sample) alone: two policies are compared
-    on the same random numbers.
+    on the same random numbers. Each rank samples and grades its share, and all have the result.
 
     Raises:
         UnmeasuredError: if no answer could be judged.
     """
+    everything, problems = problems, ranks.share(problems)
     prompts = [renderer.render(problem.messages) for problem in problems]
     requests = [
         SampleRequest(prompt.ids, tuple(derive_seed(seed, "measure", problem.id, g) for g in range(samples_per_prompt)))
@@ -72,40 +75,70 @@ def measure(
         for index, completions in engine.stream(requests, sampling)
     }
     groups = [grader.result(pending[index]) for index in range(len(problems))]
-    judged = [group for group in groups if not group.failed and not group.dropped_G.any()]
+    own = [asdict(counts_of(group)) for group in groups]
+    dealt = ranks.gather(own, "a measurement")
+    counted = [Counts(**dealt[i % ranks.size][i // ranks.size]) for i in range(len(everything))]
+    judged = [counts for counts in counted if not counts.fault]
     if not judged:
-        first = groups[0].failures()[0]
         raise UnmeasuredError(
-            f"no answer to any of {len(problems)} problems could be judged; the first, to {first['source']}: "
-            f"{first['reason']}"
+            f"no answer to any of {len(everything)} problems could be judged; the first, to {counted[0].fault}"
         )
-    return summarise(judged, sampling.temperature)
+    return summarise(judged, samples_per_prompt, sampling.temperature)
 
 
-def summarise(groups: Sequence[GradedGroup], temperature: float) -> Measurement:
-    """The measurement of graded groups of equal size."""
-    samples = len(groups[0].completions)
-    names_K = groups[0].names_K
-    correctness, format_ = names_K.index(CORRECTNESS), names_K.index(FORMAT)
-    right_P = [int(group.kept_right.sum()) for group in groups]
+@dataclass(frozen=True)
+class Counts:
+    """How many of the answers to a problem are right, and so on; tokens: of all. fault: why it could not be judged."""
+
+    right: int
+    formatted: int
+    thinking: int
+    truncated: int
+    without_answer: int
+    tokens: int
+    domain: str
+    fault: str = ""
+
+
+def counts_of(group: GradedGroup) -> Counts:
+    """What a measurement needs of a graded group."""
+    correctness, format_ = group.names_K.index(CORRECTNESS), group.names_K.index(FORMAT)
+    fault = ""
+    if group.failed or group.dropped_G.any():
+        first = group.failures()[0]
+        fault = f"{first['source']}: {first['reason']}"
+    return Counts(
+        right=int(group.kept_right.sum()),
+        formatted=int((group.rewards_GK[:, format_] == 1.0).sum()),
+        thinking=sum(group.prompt.opened or OPEN in text for text in group.texts_G),
+        truncated=sum(completion.finish_reason == "length" for completion in group.completions),
+        without_answer=sum(row[correctness].status == "no_answer" for row in group.scores_GK),
+        tokens=sum(len(completion.ids) for completion in group.completions),
+        domain=group.problem.domain,
+        fault=fault,
+    )
+
+
+def summarise(counts_P: Sequence[Counts], samples: int, temperature: float) -> Measurement:
+    """The measurement of problems with as many answers each."""
+    right_P = [counts.right for counts in counts_P]
     accuracy_P = [right / samples for right in right_P]
-    domain_P = [group.problem.domain for group in groups]
+    domain_P = [counts.domain for counts in counts_P]
     ks = [2**i for i in range(1, samples.bit_length()) if 2**i <= samples]
-    tokens = [len(completion.ids) for group in groups for completion in group.completions]
 
-    def fraction(flags_PG: list[list[bool]]) -> Estimate:
-        return estimate_fraction([sum(flags) / len(flags) for flags in flags_PG], samples)
+    def fraction(of: Callable[[Counts], int]) -> Estimate:
+        return estimate_fraction([of(counts) / samples for counts in counts_P], samples)
 
     return Measurement(
         samples_per_prompt=samples,
         temperature=temperature,
         accuracy=estimate_fraction(accuracy_P, samples),
         pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P], samples) for k in ks},
-        format_rate=fraction([[bool(reward == 1.0) for reward in group.rewards_GK[:, format_]] for group in groups]),
-        thinks=fraction([[group.prompt.opened or OPEN in text for text in group.texts_G] for group in groups]),
-        truncated=fraction([[c.finish_reason == "length" for c in group.completions] for group in groups]),
-        no_answer=fraction([[row[correctness].status == "no_answer" for row in group.scores_GK] for group in groups]),
-        mean_tokens=sum(tokens) / len(tokens),
+        format_rate=fraction(lambda counts: counts.formatted),
+        thinks=fraction(lambda counts: counts.thinking),
+        truncated=fraction(lambda counts: counts.truncated),
+        no_answer=fraction(lambda counts: counts.without_answer),
+        mean_tokens=sum(counts.tokens for counts in counts_P) / (samples * len(counts_P)),
         accuracy_by_domain={
             domain: estimate_fraction(
                 [own for own, its in zip(accuracy_P, domain_P, strict=True) if its == domain], samples
@@ -120,7 +153,12 @@ FORCED_GREEDY, FORCED_SAMPLED = "forced_think_greedy", "forced_think_sampled"
 
 
 def measure_all(
-    policy: Policy, engine: RolloutEngine, grader: Grader, problems: Sequence[Problem], config: TrainConfig
+    policy: Policy,
+    engine: RolloutEngine,
+    grader: Grader,
+    problems: Sequence[Problem],
+    config: TrainConfig,
+    ranks: Ranks,
 ) -> dict[str, Measurement]:
     """Greedy and sampled as in training (temperature, top-k, top-p, min-p), and both again with `<think>` forced, where
     the model has it.
@@ -142,5 +180,5 @@ def measure_all(
     for name, (prefill, sampling) in modes.items():
         samples = config.problems.eval_samples_per_prompt if sampling is sampled else 1
         renderer = PromptRenderer(policy.tokenizer, config.prompt, prefill)
-        measured[name] = measure(policy, engine, renderer, grader, problems, sampling, samples, config.run.seed)
+        measured[name] = measure(policy, engine, renderer, grader, problems, sampling, samples, config.run.seed, ranks)
     return measured

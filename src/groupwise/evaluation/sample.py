@@ -21,6 +21,7 @@ from groupwise.model.startup_check import check_prompts
 from groupwise.model.stop_check import check_stops
 from groupwise.model.threads import ThreadChoice, choose_threads
 from groupwise.problem import Message, Problem
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine import SampleRequest, make_engine, sampling_params
 from groupwise.rollout.sampling import derive_seed
 
@@ -43,7 +44,7 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
         Grader(config, policy.tokenizer, policy.think_ids, objects) as grader,
     ):
         remarks += grader.check(problems, policy.tokenizer.encode)
-        measured = measure_all(policy, engine, grader, problems, config)
+        measured = measure_all(policy, engine, grader, problems, config, Ranks())
         sandbox = grader.sandbox_name
     return {
         "model": policy.name,

@@ -1,6 +1,5 @@
 """How much memory a process may still take."""
 
-import socket
 from pathlib import Path
 
 import torch
@@ -19,8 +18,7 @@ def free_bytes(device: torch.device, ranks: Ranks) -> int | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    host = socket.gethostname()
-    sharers = ranks.gather(host).count(host)
+    sharers = ranks.on_this_machine()
     free_here = free_main_bytes(Path("/proc"), Path("/sys/fs/cgroup"))
     return None if free_here is None else free_here // sharers
 

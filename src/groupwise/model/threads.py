@@ -29,8 +29,10 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-def choose_threads(configured: int, width: int) -> ThreadChoice:
+def choose_threads(configured: int, width: int, sharers: int = 1) -> ThreadChoice:
     """Set torch's threads to `configured`, or to the faster choice for a model of the given hidden width.
+
+    sharers: processes that divide the CPUs.
 
     The probe runs the products and element-wise work of one layer at the batch of a decoding step.
     """
@@ -41,7 +43,7 @@ def choose_threads(configured: int, width: int) -> ThreadChoice:
     hidden = torch.randn(PROBE_ROWS, width)
     weight = torch.randn(4 * width, width)
     best, threads = 1, 1
-    while threads <= available_threads():
+    while threads <= max(1, available_threads() // sharers):
         torch.set_num_threads(threads)
         rates[threads] = _rate(hidden, weight)
         if rates[threads] > WORTHWHILE * rates[best]:

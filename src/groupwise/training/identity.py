@@ -5,20 +5,30 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from groupwise import __version__
 from groupwise.config import TrainConfig
 from groupwise.data.files import ProblemFile
-from groupwise.errors import DataError, UsageError
+from groupwise.errors import DataError, UsageError, listed
 from groupwise.findings import shown
 from groupwise.objective.own.bind import own_sources
 from groupwise.own_code import OBJECT
+from groupwise.ranks import Ranks
 
 # What a resumed run may change unasked: how long it is, what it writes, when it gives up, and where it is found.
-RESUMABLE = ("run.steps", "run.checkpoint_every_steps", "run.keep_checkpoints", "run.rollouts_every_steps", "guards")
+RESUMABLE = (
+    "run.steps",
+    "run.checkpoint_every_steps",
+    "run.keep_checkpoints",
+    "run.rollouts_every_steps",
+    "run.deadline_seconds",
+    "guards",
+)
 _OF_THE_START = ("run.output", "run.resume", "run.stop_after")
 
 # Facts that only the loaded model and the chosen problems tell, each with the option that it belongs to.
@@ -57,6 +67,30 @@ def of_tokenizer(tokenizer: PreTrainedTokenizerBase, file: str) -> dict[str, str
         "tokenizer": _digest(sorted(tokenizer.get_vocab().items())),
         "chat_template": _digest(Path(file).read_text(encoding="utf-8") if file else tokenizer.chat_template),
     }
+
+
+def agree(facts: Mapping[str, Any], ranks: Ranks) -> None:
+    """Compare what every rank has to have alike.
+
+    Raises:
+        DataError: on every rank, naming what differs and on which.
+    """
+    if len(set(ranks.gather(_digest(facts), "the comparison of the ranks"))) == 1:
+        return
+    everywhere = ranks.gather(dict(_flat(json.loads(json.dumps(facts)))), "the differences of the ranks")
+    lines = []
+    for key in dict.fromkeys(key for own in everywhere for key in own):
+        shown_by = [shown(own[key]) if key in own else "not there" for own in everywhere]
+        odd = next((rank for rank, text in enumerate(shown_by) if text != shown_by[0]), None)
+        if odd is not None:
+            lines.append(f"{key}: {shown_by[0]} on rank 0, {shown_by[odd]} on rank {odd}")
+    raise DataError("\n".join(["the ranks of a run have to begin alike, and these differ:", *listed(lines)]))
+
+
+def versions() -> dict[str, str]:
+    """Of what computes a step."""
+    named = ("torch", "transformers", "tokenizers", "numpy", "safetensors")
+    return {"groupwise": __version__, **{name: metadata.version(name) for name in named}}
 
 
 def option_differences(began: Mapping[str, Any], config: TrainConfig) -> list[Difference]:

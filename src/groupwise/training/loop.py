@@ -25,6 +25,7 @@ from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
+from groupwise.training.balance import balanced
 from groupwise.training.checkpoint import TrainState, save_checkpoint, tensors_of
 from groupwise.training.collect import Collected, Sampler, collect, retired_problems
 from groupwise.training.guards import Guards
@@ -173,9 +174,6 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
         last.before_update()
 
     last.number, stop.saves = number, state.step
-    if ranks.size > 1:
-        # All of them stop together, behind the step.
-        finish()
     collected = with_less(lambda: collected_groups(run), lambda: sample_fewer(run), run.tracker.note)
     run.engine.sleep()
     clock.lap("sampling")
@@ -210,6 +208,10 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
                 stop.release()
             line |= evaluated(run)
         except BaseException:
+            if ranks.size > 1:
+                # Nothing can be gathered any more: the step is done again.
+                last.is_recorded = False
+                raise
             # The step is complete but for its measurement, with which a resumed run begins.
             stop.hold(f"step {number}", saves=number)
             state.unmeasured = line
@@ -224,7 +226,9 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
         with saved:
             checkpoint(run)
     stop.release()
-    if ranks.sum([float(stop.cause is not None)]) != [0.0]:
+    # All ranks stop here together, or none does.
+    ranks.meet("the end of the step")
+    if stop.cause is not None:
         raise Stopped
     return step
 
@@ -252,6 +256,7 @@ def train_on(run: Run, collected: Collected, guards: Guards, before_update: Call
     made = step_batch(collected.admitted, advantages_PG, config)
     made, advantages_PG = with_token_advantages(run.policy, made, advantages_PG, config)
     guards.check_batch(made, collected.sampled)
+    made = balanced(made, config, number, ranks)
     bonus = run.state.entropy_coefficient
     updated = update(run.policy, run.reference, run.optimizer, made, number, config, ranks, bonus, before_update)
     return Trained(made, updated, advantages_PG)
@@ -282,7 +287,7 @@ def train_less(run: Run, last: LastStep) -> str:
 
 def sample_fewer(run: Run) -> str:
     """Sample fewer answers at once from now on; what is said of it. Raises MemoryLimitError where it is one already."""
-    fewer = run.engine.sample_fewer()
+    fewer = 0 if run.ranks.size > 1 else run.engine.sample_fewer()
     if fewer == 0:
         raise MemoryLimitError(
             "memory ran out while one answer was sampled: lower sampling.max_new_tokens, or take a smaller model"
@@ -389,7 +394,7 @@ def evaluated(run: Run) -> dict[str, float]:
 def eval_fields(run: Run) -> dict[str, float]:
     """Measurements on held-out problems in the middle of a run, as fields of the metrics."""
     try:
-        measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config)
+        measured = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, run.config, run.ranks)
     except UnmeasuredError as error:
         run.tracker.note(f"not measured after step {run.state.step}: {error}")
         return {}

@@ -8,6 +8,7 @@ from groupwise import __version__
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
+from groupwise.ranks import Ranks
 from groupwise.track.journal import last_step
 from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
@@ -54,17 +55,20 @@ def reopen(
     config = wanted or _stated(folder, context, overrides, screen)
     began = context.get("config") or compose_train_config([str(folder.config)]).model_dump()
     changed = option_differences(began, config)
-    if not changed and _is_complete(folder, config, screen):
-        folder.tidy()
+    ranks = Ranks.current()
+    if ranks.first(lambda: not changed and _is_complete(folder, config, screen), "whether the run is complete"):
+        if ranks.rank == 0:
+            folder.tidy()
         return None
-    taken_over = folder.acquire()
+    taken_over = folder.acquire() if ranks.rank == 0 else ""
     try:
         if "own_code" in context or "problem_files" in context:
             changed += file_differences(context, of_files(config, named_files(config)), config)
         refuse(folder.path, changed, allowed)
         if taken_over:
             screen.note(f"took over the lock of {taken_over}: it is gone")
-        folder.sweep()
+        if ranks.rank == 0:
+            folder.sweep()
         return _loaded(folder, context, config, screen, objects, allowed, changed)
     except BaseException:
         folder.close()
@@ -81,11 +85,16 @@ def _loaded(
     changed: list[Difference],
 ) -> Run:
     before = context.get("config", {}).get("run", {})
-    checkpoint, rejected = newest_sound_checkpoint(
-        folder.checkpoints, _expected(folder, before.get("checkpoint_every_steps", config.run.checkpoint_every_steps))
-    )
-    for reason in rejected:
-        screen.note(f"passed over a checkpoint: {reason}")
+    every = before.get("checkpoint_every_steps", config.run.checkpoint_every_steps)
+
+    def newest() -> str:
+        checkpoint, rejected = newest_sound_checkpoint(folder.checkpoints, _expected(folder, every))
+        for reason in rejected:
+            screen.note(f"passed over a checkpoint: {reason}")
+        return "" if checkpoint is None else checkpoint.name
+
+    name = Ranks.current().first(newest, "the newest checkpoint")
+    checkpoint = folder.checkpoints / name if name else None
     if config.optimizer.schedule != "constant" and before.get("steps", config.run.steps) != config.run.steps:
         screen.note(
             f"optimizer.schedule={config.optimizer.schedule} depends on run.steps: from here on the learning rate is "
@@ -133,8 +142,8 @@ def is_changed(key: str, changed: Sequence[Difference]) -> bool:
 
 
 def trackers_of(screen: Tracker, folder: RunFolder) -> Tracker:
-    """Everything that follows a run."""
-    return Trackers(RunFiles(folder, screen), screen)
+    """Everything that follows a run, from its first rank."""
+    return screen if Ranks.current().rank else Trackers(RunFiles(folder, screen), screen)
 
 
 def _stated(folder: RunFolder, context: dict[str, Any], overrides: Sequence[str], screen: Tracker) -> TrainConfig:

@@ -21,10 +21,11 @@ from groupwise.model.load import load_policy
 from groupwise.model.lora import save_adapters
 from groupwise.model.reference import fingerprint_weights
 from groupwise.model.save import save_model
+from groupwise.ranks import Ranks, together
 from groupwise.rollout.engine import make_engine
 from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.disk import fill, folder_aside
-from groupwise.track.run_folder import RunFolder, where_it_began
+from groupwise.track.run_folder import Contents, RunFolder, where_it_began
 from groupwise.track.tracker import RunContext, Tracker
 from groupwise.training.checkpoint import TrainState, newest_sound_checkpoint, prune
 from groupwise.training.loop import Run, Step, steps
@@ -38,7 +39,14 @@ def compose_and_start(
 ) -> dict[str, Any] | None:
     """Train from the beginning, or resume where `run.resume` says so; the summary, or None if only planned
     (`dry_run`), or ended by `run.stop_after`. allowed: see `reopen`."""
-    config = compose_train_config(arguments)
+    with together() as ranks:
+        config = compose_train_config(arguments)
+        return _started(config, default_name(arguments), dry_run, screen, allowed, ranks)
+
+
+def _started(
+    config: TrainConfig, name: str, dry_run: bool, screen: Tracker, allowed: Sequence[str], ranks: Ranks
+) -> dict[str, Any] | None:
     if dry_run:
         warn(config, screen)
         prepared = prepare(config, screen)
@@ -49,8 +57,20 @@ def compose_and_start(
         return resume_run(config.run.output, [], screen, allowed, config)
     if allowed and config.run.resume == "never":
         raise UsageError("--allow-change is about a resumed run: name one by --resume, or set run.resume=auto")
-    folder = RunFolder.create(config.run.output, default_name(arguments), lambda _path, _aside: config)
+    folder = new_folder(config.run.output, name, lambda _path, _aside: config, ranks)
     return finish(start(config, folder, screen))
+
+
+def new_folder(output: str, name: str, contents: Contents, ranks: Ranks) -> RunFolder:
+    """As `RunFolder.create`, made and locked by the first rank."""
+    made: list[RunFolder] = []
+
+    def make() -> str:
+        made.append(RunFolder.create(output, name, contents))
+        return str(made[0].path)
+
+    path = ranks.first(make, "the folder of the run")
+    return made[0] if made else RunFolder(Path(path))
 
 
 def resume_run(
@@ -61,14 +81,15 @@ def resume_run(
     wanted: TrainConfig | None = None,
 ) -> dict[str, Any] | None:
     """Resume from the newest sound checkpoint; the summary, or None if `run.stop_after` ended it. See `reopen`."""
-    with where_it_began(path) as path:
+    with where_it_began(path) as path, together():
         run = reopen(path, overrides, screen, None, allowed, wanted)
         return RunFolder.existing(path).read_summary() if run is None else finish(run)
 
 
 def resumes(config: TrainConfig) -> bool:
     """Whether the run is there already and is to be resumed."""
-    return config.run.resume == "auto" and RunFolder.is_run(Path(config.run.output))
+    there = config.run.resume == "auto"
+    return there and Ranks.current().first(lambda: RunFolder.is_run(Path(config.run.output)), "whether there is a run")
 
 
 def warn(config: TrainConfig, screen: Tracker) -> None:
@@ -112,18 +133,24 @@ def run_steps(run: Run, stop: Stop | None = None) -> Iterator[Step]:
             yield from steps(run, stop)
             with stop:
                 stop.hold("the model", saves=None)
-                _save_final_model(run)
+                if run.ranks.rank == 0:
+                    _save_final_model(run)
                 stop.release()
                 summary = _summary(run)
                 stop.hold("the model card", saves=None)
-                for place in _saved(run):
+                for place in _saved(run) if run.ranks.rank == 0 else ():
                     write_card(run, place, summary)
-        except (Stopped, KeyboardInterrupt):
+                run.ranks.meet("the end of the run")
+        except (Stopped, KeyboardInterrupt) as stopped:
+            run.ranks.announce(stopped, stop.cause or signal.SIGINT)
             newest = newest_sound_checkpoint(run.folder.checkpoints)[0] if stop.is_forced else None
             step = state.step if not stop.is_forced else 0 if newest is None else int(newest.name.removeprefix("step_"))
             if stop.cause != OVER:
                 raise interrupted(run, stop.cause, step) from None
             run.tracker.note(str(interrupted(run, f"run.stop_after={run.config.run.stop_after}", step)))
+        except BaseException as error:
+            run.ranks.announce(error)
+            raise
         finally:
             run.tracker.finish(summary)
 
@@ -145,10 +172,10 @@ def interrupted(run: Run, cause: int | str | None, step: int) -> RunInterrupted:
 def finish(run: Run) -> dict[str, Any] | None:
     """All remaining steps; the summary, or None if `run.stop_after` ended the run before. Raises as `run_steps`."""
     # Between the steps too.
-    with stop_of(run) as stop:
+    with together() as ranks, stop_of(run) as stop:
         for _ in run_steps(run, stop):
             pass
-        return None if stop.cause == OVER else run.folder.read_summary()
+        return None if stop.cause == OVER else ranks.first(run.folder.read_summary, "the summary")
 
 
 def _save_final_model(run: Run) -> None:
@@ -178,7 +205,7 @@ def _summary(run: Run) -> dict[str, Any]:
     if run.eval_problems:
         run.tracker.note(f"measuring on {len(run.eval_problems)} held-out problems, after and before training …")
         try:
-            after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config)
+            after = measure_all(run.policy, run.engine, run.sampler.grader, run.eval_problems, config, run.ranks)
             run.engine.sleep()
             before = _measure_initial(run)
         except UnmeasuredError as error:
@@ -208,11 +235,11 @@ def _measure_initial(run: Run) -> dict[str, Measurement]:
     if policy is None:
         options, stop_ids = run.config.model, tuple(run.config.sampling.stop_ids)
         policy = run_like(load_policy(options.path, options.compute_dtype, stop_ids=stop_ids), run.policy)
-    if fingerprint_weights(policy) != run.context["initial_weights"]:
+    if not all(run.ranks.gather(fingerprint_weights(policy) == run.context["initial_weights"])):
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}
     with closing(make_engine(run.config, policy)) as engine:
-        return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config)
+        return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config, run.ranks)
 
 
 def peak_memory_bytes() -> int:

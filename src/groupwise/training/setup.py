@@ -34,7 +34,7 @@ from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Sampler
-from groupwise.training.identity import of_files, of_tokenizer
+from groupwise.training.identity import agree, of_files, of_tokenizer, versions
 from groupwise.training.loop import Prepared, Run
 
 Objects = Mapping[str, Callable[..., Any]]
@@ -106,11 +106,18 @@ def prepare(
         DataError: if a model, file, or problem cannot be used.
         UsageError: if there is not enough memory.
     """
+    ranks = Ranks.current().waiting(config.run.deadline_seconds)
     until = time.monotonic() + (config.run.stop_after_seconds or math.inf)
     with ExitStack() as stack:
         files = named_files(config)
+        agree({"options": config.model_dump(), "versions": versions(), **of_files(config, files)}, ranks)
         policy = configured_policy(config)
-        choice = choose_threads(threads or config.run.threads, policy.model.config.hidden_size)
+        width, sharers = policy.model.config.hidden_size, ranks.on_this_machine()
+        threads = threads or config.run.threads
+        if ranks.size > 1:
+            # Ranks that round differently would drift apart.
+            threads = ranks.first(lambda: choose_threads(threads, width, sharers).threads, "the number of threads")
+        choice = choose_threads(threads, width)
         tracker.note(f"threads {choice}")
         renderer = PromptRenderer(policy.tokenizer, config.prompt)
         usable, remarks = usable_rows(config, files, renderer, policy.max_context_tokens)
@@ -137,7 +144,7 @@ def prepare(
         initial = None if policy.adapter is None else frozen_copy(policy)
         for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
             tracker.note(line)
-        micro = fit_micro_batches(config, policy, longest, Ranks.current(), micro_batch_tokens)
+        micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens)
         tracker.note(f"memory    {micro}")
         engine = make_engine(config, policy)
         sampling = sampling_params(config.sampling, policy.stop_ids)
@@ -155,6 +162,12 @@ def prepare(
             **of_tokenizer(policy.tokenizer, config.prompt.chat_template),
             **of_files(config, files),
         }
+        agree(context, ranks)
+        if ranks.size > config.batch.prompts_per_step:
+            tracker.note(
+                f"warning: {ranks.size} ranks for batch.prompts_per_step={config.batch.prompts_per_step} groups: some "
+                "have nothing to do"
+            )
         stack.pop_all()
         return Prepared(
             policy=policy,
@@ -174,6 +187,7 @@ def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: 
     """The run in its folder, with micro-batches that fit."""
     batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
     fitting, ranks = config.model_copy(update={"batch": batch}), Ranks.current()
+    ranks = ranks.waiting(config.run.deadline_seconds)
     return Run(
         **vars(prepared), config=fitting, stated=config, folder=folder, state=state, ranks=ranks, tracker=tracker
     )

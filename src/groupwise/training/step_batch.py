@@ -19,6 +19,7 @@ from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack
 from groupwise.model.score import SamplingMask
 from groupwise.objective.reductions.reduction import StepTotals, group_token_totals
 from groupwise.ranks import Ranks
+from groupwise.rollout.sampling import derive_seed
 
 Episodes = NDArray[np.int64]
 """Indices of episodes of a StepBatch, in the order in which they are taken."""
@@ -53,6 +54,7 @@ class StepBatch:
         policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
         surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step, a number for
             each token or a row of them.
+        position_P: of the group's problem in the stream, which orders the groups of all ranks.
     """
 
     prompt_ids_P: tuple[Ids, ...]
@@ -79,6 +81,7 @@ class StepBatch:
     drift_N: Tensor | None = None
     surrogate_step_N: Tensor | None = None
     mask_step_N: Tensor | None = None
+    position_P: tuple[int, ...] = ()
 
     @property
     def behaviour_logps_N(self) -> Tensor:
@@ -89,6 +92,13 @@ class StepBatch:
         """The episodes of each group that has any, in order."""
         group_E = self.group_E.tolist()
         return [np.array(list(run)) for _, run in groupby(range(len(group_E)), key=group_E.__getitem__)]
+
+    def positions(self, ranks: Ranks) -> list[int]:
+        """What orders `groups()` among those of all ranks; without positions, that groups were dealt out in turn."""
+        numbers = dict.fromkeys(self.group_E.tolist())
+        if ranks.size == 1 or not self.position_P:
+            return [number * ranks.size + ranks.rank for number in range(len(numbers))]
+        return [self.position_P[p] for p in numbers]
 
     def tokens_of(self, episodes: Episodes) -> Tensor:
         """Where the sampled tokens of these episodes lie on N."""
@@ -161,7 +171,16 @@ def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64]
         advantages_N=advantages_E.repeat_interleave(lengths_E),
         sampler_logps_N=logps_N,
         old_logps_N=logps_N,
+        position_P=tuple(group.position for group in groups),
     )
+
+
+def division(groups: int, config: TrainConfig, step: int, epoch: int) -> list[NDArray[np.int64]]:
+    """Which groups of a step, over all ranks, each optimizer step of an epoch has, in an order from (seed, step,
+    epoch)."""
+    seed = derive_seed(config.run.seed, "minibatch", step, epoch)
+    order = np.random.Generator(np.random.Philox(seed)).permutation(groups)
+    return np.array_split(order, config.batch.minibatches_per_step)
 
 
 def count_step(batch: StepBatch, ranks: Ranks) -> StepTotals:

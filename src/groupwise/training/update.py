@@ -25,7 +25,7 @@ from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.stopping import now
-from groupwise.training.step_batch import StepBatch, count_step, micro_batches
+from groupwise.training.step_batch import StepBatch, count_step, division, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 
 
@@ -73,15 +73,18 @@ def with_gradient(batch: StepBatch, config: TrainConfig, entropy_coefficient: fl
     return batch.take(moves_E.nonzero().flatten().numpy())
 
 
-def minibatches(batch: StepBatch, config: TrainConfig, step: int) -> list[StepBatch]:
-    """The groups of each optimizer step: every epoch divides them anew, in an order from (seed, step, epoch)."""
+def minibatches(batch: StepBatch, config: TrainConfig, step: int, ranks: Ranks) -> list[StepBatch]:
+    """This rank's groups of each optimizer step: every epoch divides those of all ranks anew, see `division`."""
     groups = batch.groups()
+    positions = batch.positions(ranks)
+    everywhere = sorted(p for own in ranks.gather(positions) for p in own) if ranks.size > 1 else positions
+    at = {position: number for number, position in enumerate(everywhere)}
+    own = dict(zip([at[position] for position in positions], groups, strict=True))
+    nothing = np.empty(0, np.int64)
     parts: list[StepBatch] = []
     for epoch in range(config.batch.epochs_per_step):
-        seed = derive_seed(config.run.seed, "minibatch", step, epoch)
-        order = np.random.Generator(np.random.Philox(seed)).permutation(len(groups))
-        divided = np.array_split(order, config.batch.minibatches_per_step)
-        parts += [batch.take(np.concatenate([*(groups[g] for g in part), np.empty(0, np.int64)])) for part in divided]
+        divided = division(len(everywhere), config, step, epoch)
+        parts += [batch.take(np.concatenate([*(own[g] for g in part if g in own), nothing])) for part in divided]
     return parts
 
 
@@ -151,9 +154,15 @@ def loss_inputs(
 
 
 def optimizer_step(
-    policy: Policy, optimizer: torch.optim.Optimizer, max_grad_norm: float, ranks: Ranks
+    policy: Policy,
+    optimizer: torch.optim.Optimizer,
+    max_grad_norm: float,
+    ranks: Ranks,
+    before_update: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, Metric], str]:
     """Sum the gradient over the ranks, clip it, and update the weights; measurements that are equal on every rank.
+
+    before_update: called when every rank has given its gradient, so that none leaves any more.
 
     A gradient that is not finite changes nothing: the update is skipped and counted, and why it was is said as well.
     """
@@ -163,6 +172,7 @@ def optimizer_step(
         weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
     gradients = {name: weight.grad for name, weight in policy.trainable() if weight.grad is not None}
     ranks.sum_gradients(list(gradients.values()))
+    before_update()
     total_norm = torch.nn.utils.get_total_norm(gradients.values())
     norm, fault = float(total_norm), ""
     finite = math.isfinite(norm)
@@ -203,7 +213,7 @@ def update(
     log_ratios: list[NDArray[np.float32]] = []
     gaps: list[Gap] = []
     faults: list[str] = []
-    for index, minibatch in enumerate(minibatches(batch, config, step)):
+    for index, minibatch in enumerate(minibatches(batch, config, step, ranks)):
         totals = count_step(minibatch, ranks)
         if totals.tokens == 0:
             continue
@@ -219,8 +229,7 @@ def update(
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
         gaps += [part.gap for part in parts if part.gap is not None and index == 0]
-        before_update()
-        made, fault = optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks)
+        made, fault = optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks, before_update)
         measured.append(made)
         faults.append(fault)
     updates = len(faults)
