@@ -38,7 +38,7 @@ FAULTS = (
     ),
     Fault(
         "every epoch has the same order",
-        "training/update.py",
+        "training/step_batch.py",
         'derive_seed(config.run.seed, "minibatch", step, epoch)',
         'derive_seed(config.run.seed, "minibatch", step)',
         UPDATE,
