@@ -217,7 +217,7 @@ def run_with(overrides: Sequence[str], folder: Path) -> Trace:
         patch.setattr(update, "optimizer_step", noted_step)
         patch.setattr(main, "assemble", noted_run)
         patch.setattr(loop, "collect", recording("collected", collect, lambda result, *_: result))
-        patch.setattr(loop, "update", recording("coefficients", update_step, lambda _, *given: given[-1]))
+        patch.setattr(loop, "update", recording("coefficients", update_step, lambda _, *given: given[7]))
         measured = recording("measured", measure_all, lambda _, *given: given[3])
         patch.setattr(main, "measure_all", measured)
         patch.setattr(loop, "measure_all", measured)

@@ -87,6 +87,9 @@ def run_sft_with(overrides: list[str]) -> SftTrace:
         return accumulate_gradient(policy, groups, *arguments)
 
     def scored(policy: Any, packed: Any, *arguments: Any) -> Any:
+        if not seen["passes"]:
+            # Those of the check of the back-end.
+            seen["rows"].clear()
         seen["passes"].append(packed.token_ids_1T.numel())
         return score(policy, packed, *arguments)
 

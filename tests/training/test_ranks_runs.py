@@ -212,7 +212,8 @@ main()
     _, out = ended(process)
     assert out.count("the grader is broken") == 1
     assert "error: rank 1 of 2, at " in out
-    assert out.count("exitcode  : 3") == 2
+    # The launcher may end the other rank before it has left by itself.
+    assert out.count("exitcode  : 3") >= 1
     assert len(list_of(tmp_path)) == 1
 
 
