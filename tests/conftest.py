@@ -1,6 +1,7 @@
-"""What every test runs under: one thread, so that numbers repeat, and no network."""
+"""What every test runs under: one thread, so that numbers repeat, no network, and Ctrl-C heard."""
 
 import os
+import signal
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -20,6 +21,11 @@ from groupwise.grading.sandbox.sandbox import Sandbox
 # A loaded machine makes any example slow: what may take how long is asserted where it matters.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
+
+
+# A shell that runs this in the background has it ignored, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
