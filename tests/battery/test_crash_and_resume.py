@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from groupwise.training import setup
 from tests.battery.case import Case
 from tests.options.runs import fresh_policy
@@ -144,9 +145,9 @@ def test_every_problem_once_an_epoch_across_five_crashes(tmp_path: Path) -> None
         with pytest.raises(CrashError):
             resume(run, reporter=crash_at(step))
     resume(run)
-    files = sorted((run / "rollouts").iterdir())
-    assert len(files) == 12
-    seen_by_step = [{json.loads(line)["problem"] for line in file.read_text().splitlines()} for file in files]
+    kept = rollout_files(run)
+    assert list(kept) == list(range(1, 13))
+    seen_by_step = [{row["problem"] for row in read_rollouts(file)} for file in kept.values()]
     for epoch in (seen_by_step[:4], seen_by_step[4:8], seen_by_step[8:]):
         assert Counter(problem for step in epoch for problem in step) == dict.fromkeys((row["id"] for row in rows), 1)
 

@@ -28,6 +28,7 @@ from groupwise.objective.loss import LossInputs, LossOutputs, Objective, policy_
 from groupwise.problem import Problem
 from groupwise.rollout import inprocess
 from groupwise.track.console import ConsoleTracker
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from groupwise.track.run_folder import RunFolder
 from groupwise.training import loop, setup, update
 from groupwise.training import run as main
@@ -114,8 +115,7 @@ class Trace:
 
     def rows(self, step: int = 1) -> list[dict[str, Any]]:
         """Every completion of a step, as it was written."""
-        text = (self.folder.rollouts / f"step_{step:06d}.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
+        return read_rollouts(rollout_files(self.folder.path)[step])
 
     def grid(self, of: Callable[[dict[str, Any]], float], step: int = 1) -> Floats:
         """A number of every completion, over P, G."""

@@ -16,6 +16,7 @@ from groupwise.errors import UsageError
 from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
 from groupwise.model.size import stored_dtype
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from groupwise.track.run_folder import RunFolder
 from groupwise.training.run import resumes
 from tests.options.case import ByHand, Case
@@ -34,7 +35,17 @@ def due(every: int, steps: int) -> list[int]:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.iterdir())
+    return sorted(path.name.partition(".")[0] for path in folder.iterdir())
+
+
+def kept_in_rollouts(trace: Trace) -> tuple[bool, bool]:
+    """Whether the bound holds, and whether every group has its place in it."""
+    kept = rollout_files(trace.folder.path).values()
+    size_bytes = sum(path.stat().st_size for path in kept)
+    groups = sum(len(trace.groups(step)) for step in (1, 2))
+    rows = sum(len(read_rollouts(path)) for path in kept)
+    within = size_bytes <= 1e6 * trace.config.run.rollouts_max_megabytes
+    return within, rows == groups * trace.config.batch.samples_per_prompt
 
 
 def step_names(steps: list[int]) -> list[str]:
@@ -96,6 +107,13 @@ RUN = {
         lambda t: names(t.folder.rollouts),
         lambda t: step_names(due(t.config.run.rollouts_every_steps, 3)),
         base=("run.steps=3",),
+        same=outcome,
+    ),
+    "run.rollouts_max_megabytes": Case(
+        ("1000.0", "0.006"),
+        kept_in_rollouts,
+        lambda t: (True, t.config.run.rollouts_max_megabytes > 1),
+        base=("run.steps=2",),
         same=outcome,
     ),
     "run.deadline_seconds": Case(

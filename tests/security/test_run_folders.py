@@ -95,7 +95,7 @@ def test_unchanged_it_is_resumed(sound: Path, place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["config.yaml", "context.json", "metrics.jsonl", str(NEWEST / MANIFEST), "rollouts/step_000001.jsonl"]
+    "name", ["config.yaml", "context.json", "metrics.jsonl", str(NEWEST / MANIFEST), "rollouts/step_000001.jsonl.gz"]
 )
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from groupwise.config.compose import compose_train_config
 from groupwise.track.console import ConsoleTracker, clock
+from groupwise.track.rollouts import Rollouts, packed, read_rollouts
 from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker, Trackers
@@ -94,7 +95,7 @@ def test_a_run_as_files(tmp_path: Path) -> None:
     for step in (1, 2):
         files.step({"step": step, "policy/loss": float("nan")})
         files.failures(step, [{"reason": "down"}] * step)
-        files.rollouts(step, [{"sample": 0, "total": float("inf")}])
+        files.rollouts(step, Rollouts((packed([{"sample": 0, "total": float("inf")}]),), 2))
     files.finish(None)
     assert not folder.summary.exists()
     # Resumed after the first step.
@@ -103,8 +104,8 @@ def test_a_run_as_files(tmp_path: Path) -> None:
         {"schema_version": 1, "step": 1, "policy/loss": "nan"}
     ]
     assert [json.loads(line) for line in folder.failures.open()] == [{"step": 1, "reason": "down"}]
-    assert [path.name for path in folder.rollouts.iterdir()] == ["step_000001.jsonl"]
-    assert json.loads((folder.rollouts / "step_000001.jsonl").read_text()) == {"sample": 0, "total": "inf"}
+    assert [path.name for path in folder.rollouts.iterdir()] == ["step_000001.jsonl.gz"]
+    assert read_rollouts(folder.rollouts / "step_000001.jsonl.gz") == [{"sample": 0, "total": "inf"}]
     assert folder.read_context() == {"threads": 1}
     assert compose_train_config([str(folder.config)]) == CONFIG
     files.finish({"steps": 1})

@@ -92,7 +92,7 @@ def test_s10_what_is_renamed_was_synced(undisturbed: tuple[Path, list[tuple[str,
         name = f"step_{step:06d}"
         renamed = next(number for number, (kind, path) in enumerate(seen) if (kind, path.name) == ("rename", name))
         between = [(kind, path.name) for kind, path in seen[line:renamed]]
-        for synced in ("metrics.jsonl", f"{name}.jsonl", "rollouts", "run", "manifest.json", "state.json"):
+        for synced in ("metrics.jsonl", f"{name}.jsonl.gz", "rollouts", "run", "manifest.json", "state.json"):
             assert ("fsync", synced) in between, synced
         files = [number for number, (_, file) in enumerate(between) if file.endswith((".safetensors", ".json"))]
         assert between.index(("fsync", f".{name}.tmp")) > max(files)

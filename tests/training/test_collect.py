@@ -27,6 +27,7 @@ from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Collected, Sampler, collect, passes_filter
 from groupwise.training.loop import advance, over_ranks
 from groupwise.training.rollout_metrics import rollout_metrics
+from groupwise.training.rollout_rows import group_rows
 from groupwise.training.step_batch import step_batch
 from groupwise.training.update import Updated
 from tests.objective.fixture import techniques
@@ -496,7 +497,7 @@ def test_the_grader_reads_ids_without_the_stop_token() -> None:
     assert [row[0].status for row in group.scores_GK] == ["scored"] * 4 + ["no_answer"] * 2
     assert group.texts_G[1] == r"\boxed{7}"
     assert not group.failed
-    rows = group.rows([1, 2, 3, 4, 5, 6])
+    rows = group_rows(group, [1, 2, 3, 4, 5, 6], {}, by_token=False)
     assert rows[4]["finish_reason"] == "length"
     assert [row["advantage"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0]["rewards"] == {"correctness": 1.0, "format": 1.0}

@@ -359,12 +359,12 @@ def test_s6_damage_before_the_checkpoint_is_named_and_kept(
 
 def test_s6_a_stream_that_is_missing_is_named(project: Path) -> None:
     Path("run/metrics.jsonl").unlink()
-    Path("run/rollouts/step_000002.jsonl").unlink()
-    damaged("rollouts/step_000001.jsonl", lambda content: content[:-9])
+    Path("run/rollouts/step_000002.jsonl.gz").unlink()
+    damaged("rollouts/step_000001.jsonl.gz", lambda content: content[:-9])
     notes = resumed()
     assert "metrics.jsonl is missing: what it held of the first 3 steps is lost" in notes
-    assert "rollouts/step_000002.jsonl is missing" in notes
-    assert "rollouts/step_000001.jsonl is damaged; it is left as it is" in notes
+    assert "rollouts/step_000002.jsonl.gz is missing" in notes
+    assert "rollouts/step_000001.jsonl.gz is damaged; it is left as it is" in notes
     assert [line["step"] for line in metrics(project / "run")] == [4]
 
 

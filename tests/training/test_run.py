@@ -1,5 +1,6 @@
 """Whole runs of the bundled model: what they leave behind, that they repeat themselves, and that nothing stops them."""
 
+import gzip
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from groupwise.config.compose import compose_train_config, with_default_recipe
 from groupwise.errors import DataError, UsageError
 from groupwise.model.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from groupwise.track.run_files import SCHEMA_VERSION
 from groupwise.training.run import compose_and_start
 from tests.support.commands import SMALL, groupwise, start, tree
@@ -63,8 +65,8 @@ def test_the_run_folder(reference: Path) -> None:
     ]
     assert sorted(path.name for path in (reference / "checkpoints").iterdir()) == ["step_000002", "step_000004"]
     assert sorted(path.name for path in (reference / "rollouts").iterdir()) == [
-        "step_000002.jsonl",
-        "step_000004.jsonl",
+        "step_000002.jsonl.gz",
+        "step_000004.jsonl.gz",
     ]
     assert_nothing_half_written(reference)
 
@@ -105,8 +107,7 @@ def test_the_metrics_have_a_line_for_each_step(reference: Path) -> None:
 
 def test_the_rollouts_agree_with_the_metrics(reference: Path) -> None:
     for line in metrics(reference)[1::2]:
-        text = (reference / "rollouts" / f"step_{line['step']:06d}.jsonl").read_text()
-        rows = [json.loads(row) for row in text.splitlines()]
+        rows = read_rollouts(rollout_files(reference)[line["step"]])
         assert len(rows) == line["groups/sampled"] * 4
         assert sum(row["rewards"]["correctness"] for row in rows) / len(rows) == line["reward/correctness/mean"]
         assert sum(row["tokens"] for row in rows) == line["tokens/sampled"]
@@ -157,7 +158,7 @@ def test_the_model_is_one_of_transformers(reference: Path) -> None:
 
 
 def test_nothing_in_a_run_is_pickled(reference: Path) -> None:
-    known = {".yaml", ".json", ".jsonl", ".safetensors", ".jinja", ".md"}
+    known = {".yaml", ".json", ".jsonl", ".gz", ".safetensors", ".jinja", ".md"}
     for name, content in tree(reference).items():
         assert Path(name).suffix in known, name
         if name.endswith(".safetensors"):
@@ -165,7 +166,7 @@ def test_nothing_in_a_run_is_pickled(reference: Path) -> None:
             assert content[8:9] == b"{"
             json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         else:
-            content.decode()
+            (gzip.decompress(content) if name.endswith(".gz") else content).decode()
 
 
 # The same again
@@ -344,7 +345,7 @@ def stopped(reference: Path, tmp_path: Path) -> Path:
     for name in ("model", "checkpoints/step_000004"):
         shutil.rmtree(run / name)
     (run / "summary.json").unlink()
-    (run / "rollouts" / "step_000004.jsonl").write_text('{"half a li')
+    (run / "rollouts" / "step_000004.jsonl.gz").write_bytes(b"half a mem")
     lines = (run / "metrics.jsonl").read_text().splitlines()
     (run / "metrics.jsonl").write_text("\n".join(lines[:3]) + '\n{"schema_version": 1, "step": 4, "rew')
     return run

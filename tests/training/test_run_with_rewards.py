@@ -23,6 +23,7 @@ from groupwise.grading import grader_pool
 from groupwise.grading.graded_group import GradingError
 from groupwise.grading.sandbox.backend import UnavailableError
 from groupwise.grading.sandbox.open import BACKENDS
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from tests.support.commands import SMALL, environment, groupwise
 from tests.support.programs import passed, writes_programs
 from tests.support.runs import Quiet, assert_same_run, interrupt_at, metrics, resume, train
@@ -69,8 +70,7 @@ def functions(folder: Path, body: str, **options: Any) -> list[str]:
 def rollouts(run: Path, step: int) -> dict[str, list[dict[str, Any]]]:
     """All completions of a step by their problem."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for line in (run / "rollouts" / f"step_{step:06d}.jsonl").read_text().splitlines():
-        row = json.loads(line)
+    for row in read_rollouts(rollout_files(run)[step]):
         groups.setdefault(row["problem"], []).append(row)
     return groups
 

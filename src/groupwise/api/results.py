@@ -11,7 +11,7 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.findings import suggest_word
-from groupwise.track.journal import whole_rows
+from groupwise.track.rollouts import read_rollouts, rollout_files, whole_rows
 from groupwise.track.run_folder import RunFolder, where_it_began
 
 if TYPE_CHECKING:
@@ -130,16 +130,16 @@ class Run:
         return AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, trust_remote_code=False), tokenizer
 
     def rollouts(self, step: int) -> list[dict[str, Any]]:
-        """The completions of a step with their rewards. Raises DataError for a step whose completions were not kept."""
-        file = self._files.rollouts / f"step_{step:06d}.jsonl"
-        if not file.is_file():
-            kept = sorted(int(path.stem.removeprefix("step_")) for path in self._files.rollouts.glob("step_*.jsonl"))
-            every = self.config.run.rollouts_every_steps
+        """The completions of a step that were kept, see docs/run-folder.md. Raises DataError if there are none."""
+        kept = rollout_files(self.folder)
+        if step not in kept:
+            options = self.config.run
             raise DataError(
-                f"the completions of step {step} were not kept: run.rollouts_every_steps={every}; there are those of "
-                f"the steps {', '.join(map(str, kept)) or 'none'}"
+                f"no completions of step {step} were kept: run.rollouts_every_steps={options.rollouts_every_steps}, "
+                f"run.rollouts_max_megabytes={options.rollouts_max_megabytes:g}; there are those of the steps "
+                f"{', '.join(map(str, kept)) or 'none'}"
             )
-        return _rows(file)
+        return read_rollouts(kept[step])
 
     def _refuse_unfinished(self) -> None:
         if not self.is_finished:

@@ -156,8 +156,12 @@ class RunOptions(Options):
     keep_checkpoints: PositiveInt = 2
     """How many of the newest checkpoints stay; damaged ones do not count."""
 
-    rollouts_every_steps: NonNegativeInt = 10
-    """Every so many steps all completions of the step are written to rollouts/; 0 for never."""
+    rollouts_every_steps: NonNegativeInt = 1
+    """Every so many steps the completions of the step are written to rollouts/; 0 for never."""
+
+    rollouts_max_megabytes: PositiveFloat = 1000.0
+    """The size that rollouts/ may reach, in millions of bytes. What is left is divided by the steps that are left; of a
+    step that needs more than its share, whole groups are drawn by the seed."""
 
     stop_after: Duration = ""
     """As `3h30m`, `45m` or `90s`, counted from when the model is loaded: the run ends early enough to be saved by then,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,44 +86,6 @@ class GradedGroup:
             for name, score in zip(self.names_K, scores, strict=True)
             if score.status == "error"
         ]
-
-    def rows(self, advantages_G: Sequence[float] | None) -> list[dict[str, Any]]:
-        """A record of each completion, for the rollout files."""
-        rows = []
-        for g, (completion, scores, verdict) in enumerate(
-            zip(self.completions, self.scores_GK, self.verdicts_G, strict=True)
-        ):
-            score_of = dict(zip(self.names_K, scores, strict=True))
-            row = {
-                "problem": self.problem.id,
-                "domain": self.problem.domain,
-                "question": self.problem.question,
-                "answer": self.problem.answer,
-                "sample": g,
-                "completion": self.texts_G[g],
-                "tokens": len(completion.ids),
-                "finish_reason": completion.finish_reason,
-                "version": completion.version,
-                "rewards": {name: score.value for name, score in score_of.items()},
-                "status": {name: score.status for name, score in score_of.items()},
-                "detail": {name: score.detail for name, score in score_of.items() if score.detail},
-                "verdict": _verdict_row(verdict),
-                "total": float(self.totals_G[g]),
-                "advantage": None if advantages_G is None else float(advantages_G[g]),
-            }
-            rows.append(row)
-        return rows
-
-
-def _verdict_row(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    return {
-        "status": verdict.status,
-        "extracted": verdict.extracted[:200],
-        "method": verdict.method,
-        "flags": list(verdict.flags),
-    }
 
 
 def graded_group(

@@ -11,8 +11,9 @@ from typing import Any
 from groupwise.errors import WriteError
 from groupwise.options import NonNegativeInt
 from groupwise.track import disk
+from groupwise.track.rollouts import ROLLOUTS, name_of, rollout_files
 
-METRICS, FAILURES, ROLLOUTS = "metrics.jsonl", "failures.jsonl", "rollouts"
+METRICS, FAILURES = "metrics.jsonl", "failures.jsonl"
 
 Record = dict[str, tuple[NonNegativeInt, str]]
 """Size in bytes and SHA-256 of each file, by its name in the folder of the run."""
@@ -52,9 +53,14 @@ class Journal:
         file.size_bytes += len(content)
         file.digest.update(content)
 
-    def write_rollouts(self, step: int, lines: Sequence[str]) -> None:
+    @property
+    def rollouts_bytes(self) -> int:
+        """Of all files of rollouts/."""
+        return sum(file.size_bytes for name, file in self._files.items() if name.startswith(f"{ROLLOUTS}/"))
+
+    def write_rollouts(self, step: int, content: bytes) -> None:
         """Write the file of a step. Raises WriteError."""
-        name, content = f"{ROLLOUTS}/step_{step:06d}.jsonl", _encoded(lines)
+        name = name_of(step)
         disk.write(self._folder / name, content)
         self._unsynced.add(name)
         self._files[name] = _File.of(content)
@@ -84,12 +90,10 @@ class Journal:
             disk.make_folder(self._folder / ROLLOUTS)
         for name in (METRICS, FAILURES):
             remarks += self._cut_stream(name, step, record.get(name))
-        kept = {path.name: path for path in (self._folder / ROLLOUTS).glob("step_*.jsonl")}
-        for path in sorted(kept.values()):
-            number = path.stem.removeprefix("step_")
-            if not number.isdecimal() or int(number) > step:
-                disk.remove(path)
-                del kept[path.name]
+        kept = {path.name: path for path in (self._folder / ROLLOUTS).glob("step_*.jsonl*")}
+        sound = {path.name for number, path in rollout_files(self._folder).items() if number <= step}
+        for name in sorted(kept.keys() - sound):
+            disk.remove(kept.pop(name))
         stated = {Path(name).name: value for name, value in record.items() if name.startswith(f"{ROLLOUTS}/")}
         remarks += [f"{ROLLOUTS}/{name} is missing" for name in sorted(stated.keys() - kept.keys())]
         for name, path in sorted(kept.items()):
@@ -161,22 +165,7 @@ def last_step(folder: Path) -> int:
     """The last step that metrics.jsonl or a file of rollouts/ is of; 0 without any."""
     metrics = folder / METRICS
     rows = map(_row, metrics.read_bytes().split(b"\n")) if metrics.is_file() else ()
-    names = [path.stem.removeprefix("step_") for path in (folder / ROLLOUTS).glob("step_*.jsonl")]
-    return max([0, *(int(row["step"]) for row in rows if row), *(int(name) for name in names if name.isdecimal())])
-
-
-def whole_rows(content: bytes) -> list[dict[str, Any]]:
-    """The rows in front of the first line that is none, as a process leaves one that is killed while it writes."""
-    rows: list[dict[str, Any]] = []
-    for line in content.split(b"\n"):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(row, dict):
-            break
-        rows.append(row)
-    return rows
+    return max([0, *(int(row["step"]) for row in rows if row), *rollout_files(folder)])
 
 
 def _encoded(lines: Sequence[str]) -> bytes:

@@ -1,13 +1,13 @@
 """A run as files: config.yaml, metrics.jsonl, failures.jsonl, rollouts/ and summary.json."""
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.track import disk
 from groupwise.track.journal import FAILURES, METRICS
+from groupwise.track.rollouts import Rollouts, finite
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import RunContext, Tracker
 
@@ -19,6 +19,7 @@ class RunFiles(Tracker):
 
     def __init__(self, folder: RunFolder, screen: Tracker) -> None:
         self._folder, self._screen = folder, screen
+        self._told = False
 
     def start(self, config: TrainConfig, context: RunContext) -> None:
         """Cut the files back to the steps that a resumed run has finished, and write what it changed of its options.
@@ -44,23 +45,18 @@ class RunFiles(Tracker):
             rows = [json.dumps({"step": step, **finite(row)}, ensure_ascii=False) for row in failures]
             self._folder.journal.append(FAILURES, rows)
 
-    def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
-        """All completions of a step in one file."""
-        lines = [json.dumps(finite(row), ensure_ascii=False, allow_nan=False) for row in rows]
-        self._folder.journal.write_rollouts(step, lines)
+    def rollouts(self, step: int, rollouts: Rollouts) -> None:
+        """The completions of a step in one file; the first time that some have no room is said."""
+        if len(rollouts.groups) < rollouts.sampled and not self._told:
+            self._told = True
+            self._screen.note(
+                f"rollouts/ has {len(rollouts.groups)} of the {rollouts.sampled} groups of step {step}, and as much of "
+                "later ones as there is room for: all needs a higher run.rollouts_max_megabytes"
+            )
+        if rollouts.groups:
+            self._folder.journal.write_rollouts(step, rollouts.content)
 
     def finish(self, summary: dict[str, Any] | None) -> None:
         """Write summary.json."""
         if summary is not None:
             disk.write_json(self._folder.summary, finite({"schema_version": SCHEMA_VERSION, **summary}))
-
-
-def finite(value: Any) -> Any:
-    """The same value with numbers that JSON cannot hold as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value

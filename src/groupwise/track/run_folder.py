@@ -16,7 +16,8 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import dump_config
 from groupwise.errors import DataError, UsageError, WriteError
 from groupwise.track import disk, lock
-from groupwise.track.journal import FAILURES, METRICS, ROLLOUTS, Journal
+from groupwise.track.journal import FAILURES, METRICS, Journal
+from groupwise.track.rollouts import ROLLOUTS
 
 _ASIDE = re.compile(r"\..+\.(\d+)\.tmp")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from groupwise.config import TrainConfig
+from groupwise.track.rollouts import Rollouts
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Tracker:
     def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
         """Completions of the step that a reward failed on: problem, source, sample, component, reason."""
 
-    def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
-        """All completions of the step, every `run.rollouts_every_steps`."""
+    def rollouts(self, step: int, rollouts: Rollouts) -> None:
+        """The completions of the step, every `run.rollouts_every_steps`, as far as there is room for them."""
 
     def finish(self, summary: dict[str, Any] | None) -> None:
         """The run is over; without a summary it was interrupted or failed."""
@@ -75,9 +76,9 @@ class Trackers(Tracker):
         for tracker in self._trackers:
             tracker.failures(step, failures)
 
-    def rollouts(self, step: int, rows: Sequence[dict[str, Any]]) -> None:
+    def rollouts(self, step: int, rollouts: Rollouts) -> None:
         for tracker in self._trackers:
-            tracker.rollouts(step, rows)
+            tracker.rollouts(step, rollouts)
 
     def finish(self, summary: dict[str, Any] | None) -> None:
         for tracker in self._trackers:

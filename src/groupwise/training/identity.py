@@ -26,6 +26,7 @@ RESUMABLE = (
     "run.checkpoint_every_steps",
     "run.keep_checkpoints",
     "run.rollouts_every_steps",
+    "run.rollouts_max_megabytes",
     "run.deadline_seconds",
     "guards",
 )

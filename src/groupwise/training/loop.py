@@ -22,6 +22,7 @@ from groupwise.rollout.engine import RolloutEngine
 from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.clock import Clock
 from groupwise.track.metrics import LOG_RATIOS_N, finished
+from groupwise.track.rollouts import Rollouts, share
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
@@ -33,8 +34,10 @@ from groupwise.training.last_step import LastStep
 from groupwise.training.learning_rate import lr_factor
 from groupwise.training.less_at_once import with_less
 from groupwise.training.rollout_metrics import rollout_metrics
+from groupwise.training.rollout_rows import group_rows, kept_rollouts
 from groupwise.training.step_batch import StepBatch, step_batch
 from groupwise.training.streams import with_token_advantages
+from groupwise.training.token_pass import Key, TokenValues, token_values
 from groupwise.training.update import Updated, update
 
 
@@ -79,7 +82,7 @@ class Step:
     """A finished step of a run.
 
     metrics: its line of metrics.jsonl, by the names of `docs/metrics.md`. admitted: the groups that were trained on,
-    with advantages_PG; sampled: all of them. is_last: set by `stop`.
+    with advantages_PG; sampled: all of them; tokens: what the updates said of theirs. is_last: set by `stop`.
     """
 
     run: Run
@@ -87,6 +90,7 @@ class Step:
     admitted: list[GradedGroup]
     sampled: list[GradedGroup]
     advantages_PG: Advantages
+    tokens: dict[Key, TokenValues]
     is_last: bool = False
 
     @property
@@ -113,8 +117,13 @@ class Step:
     @property
     def rollouts(self) -> list[dict[str, Any]]:
         """A record of each completion that this process sampled, as in the files of rollouts/."""
-        by_position = {group.position: row for group, row in zip(self.admitted, self.advantages_PG, strict=True)}
-        return [row for group in self.sampled for row in group.rows(by_position.get(group.position))]
+        return [row for rows in self.rollouts_of_groups().values() for row in rows]
+
+    def rollouts_of_groups(self) -> dict[int, list[dict[str, Any]]]:
+        """The same, by the position of their group in the stream."""
+        own = {group.position: row for group, row in zip(self.admitted, self.advantages_PG, strict=True)}
+        by_token = self.run.config.advantage.estimator.of_token
+        return {g.position: group_rows(g, own.get(g.position), self.tokens, by_token) for g in self.sampled}
 
     def stop(self) -> None:
         """End the run with this step, as if it had no more of them: the model is saved and measured."""
@@ -201,7 +210,8 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
     line["time/waited_for_rewards_seconds"] = collected.waited_seconds
     advance(state, collected, values, clock, config, ranks)
     last.complete()
-    step = Step(run, line, collected.admitted, collected.sampled, trained.advantages_PG)
+    tokens = token_values(trained.updated.passes, [group.position for group in collected.sampled], ranks)
+    step = Step(run, line, collected.admitted, collected.sampled, trained.advantages_PG, tokens)
     if is_due(number, config.problems.eval_every_steps) and number < config.run.steps:
         try:
             if ranks.size == 1:
@@ -406,14 +416,25 @@ def write(step: Step, is_measured: bool = True) -> None:
     run, number = step.run, step.number
     own_failures = [failure for group in step.sampled for failure in group.failures()]
     failures = [failure for rank in run.ranks.gather(own_failures) for failure in rank]
-    due = is_due(number, run.config.run.rollouts_every_steps)
-    rows = [row for rank in run.ranks.gather(step.rollouts) for row in rank] if due else []
+    rollouts = kept(step) if is_due(number, run.config.run.rollouts_every_steps) else None
     if run.ranks.rank == 0:
         if is_measured:
             run.tracker.step(step.metrics)
         run.tracker.failures(number, failures)
-        if due:
-            run.tracker.rollouts(number, rows)
+        if rollouts is not None:
+            run.tracker.rollouts(number, rollouts)
+
+
+def kept(step: Step) -> Rollouts | None:
+    """The completions of a step as far as `run.rollouts_max_megabytes` has room for them; None on all but one rank."""
+    run, options = step.run, step.run.config.run
+    left = options.steps // options.rollouts_every_steps - (step.number - 1) // options.rollouts_every_steps
+
+    def room() -> int:
+        return share(options.rollouts_max_megabytes, run.folder.journal.rollouts_bytes, left)
+
+    size_bytes = run.ranks.first(room, "the room for rollouts")
+    return kept_rollouts(step.rollouts_of_groups(), size_bytes, options.seed, step.number, run.ranks)
 
 
 def checkpoint(run: Run) -> None:

@@ -16,7 +16,14 @@ from groupwise.track.disk import write_whole
 from groupwise.training.loop import Run
 
 # What a run writes and where changes nothing about the model.
-NOT_OF_THE_MODEL = ("output", "resume", "checkpoint_every_steps", "keep_checkpoints", "rollouts_every_steps")
+NOT_OF_THE_MODEL = (
+    "output",
+    "resume",
+    "checkpoint_every_steps",
+    "keep_checkpoints",
+    "rollouts_every_steps",
+    "rollouts_max_megabytes",
+)
 
 
 def write_card(run: Run, folder: Path, summary: Mapping[str, Any] | None = None) -> None:

@@ -54,7 +54,8 @@ class StepBatch:
         policy_mask_N: False leaves a token out of the policy term. drift_N: coefficient of KL-Cov's penalty.
         surrogate_step_N, mask_step_N: what surrogate and mask computed from the whole optimizer step, a number for
             each token or a row of them.
-        position_P: of the group's problem in the stream, which orders the groups of all ranks.
+        position_P: of the group's problem in the stream, which orders the groups of all ranks. sample_E: int64, number
+            of the episode's sample in its group.
     """
 
     prompt_ids_P: tuple[Ids, ...]
@@ -82,6 +83,7 @@ class StepBatch:
     surrogate_step_N: Tensor | None = None
     mask_step_N: Tensor | None = None
     position_P: tuple[int, ...] = ()
+    sample_E: Tensor | None = None
 
     @property
     def behaviour_logps_N(self) -> Tensor:
@@ -172,6 +174,7 @@ def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64]
         sampler_logps_N=logps_N,
         old_logps_N=logps_N,
         position_P=tuple(group.position for group in groups),
+        sample_E=torch.tensor([g for group in groups for g in range(len(group.completions))], dtype=torch.int64),
     )
 
 

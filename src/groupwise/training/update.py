@@ -1,5 +1,6 @@
 """The optimizer steps on the groups of one training step."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from groupwise.rollout.sampling import derive_seed
 from groupwise.stopping import now
 from groupwise.training.step_batch import StepBatch, count_step, division, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
+from groupwise.training.token_pass import TokenPass
 
 
 class Gap(NamedTuple):
@@ -43,13 +45,14 @@ class Updated:
     """What the optimizer steps of a training step measured on this rank.
 
     log_ratios: of all trained tokens. faults: of each optimizer step, why it was skipped; empty where it was not. gap:
-    the largest one between trainer and engine in the first optimizer step; None without tokens.
+    the largest one between trainer and engine in the first optimizer step; None without tokens. passes: in order.
     """
 
     metrics: dict[str, Metric]
     log_ratios: NDArray[np.float32]
     faults: tuple[str, ...] = ()
     gap: Gap | None = None
+    passes: tuple[TokenPass, ...] = ()
 
 
 def objective_of(config: TrainConfig) -> Objective:
@@ -118,7 +121,8 @@ def accumulate_gradient(
         by_domain = domain_metrics(micro, scores) if config.domains else {}
         gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
         metrics = {**outputs.metrics, **_gap_and_entropy(gap_N, scores), **by_router, **by_domain}
-        measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro)))
+        seen = TokenPass.of(micro, log_ratios, scores.entropies_N.detach().float().cpu().numpy())
+        measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro), passes=(seen,)))
     return measured
 
 
@@ -210,6 +214,7 @@ def update(
     if reference is not None:
         batch = with_ref_logps(reference, batch, config)
     measured: list[dict[str, Metric]] = []
+    passes: list[TokenPass] = []
     log_ratios: list[NDArray[np.float32]] = []
     gaps: list[Gap] = []
     faults: list[str] = []
@@ -228,6 +233,7 @@ def update(
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
         measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
+        passes += itertools.chain(*(part.passes for part in parts))
         gaps += [part.gap for part in parts if part.gap is not None and index == 0]
         made, fault = optimizer_step(policy, optimizer, config.optimizer.max_grad_norm, ranks, before_update)
         measured.append(made)
@@ -236,7 +242,7 @@ def update(
     merged = {name: _per_update(metric, updates) for name, metric in merge_metrics(measured).items()}
     ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)
     gap = max(gaps, key=lambda gap: (math.isnan(gap.nats), gap.nats), default=None)
-    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios, tuple(faults), gap)
+    return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios, tuple(faults), gap, tuple(passes))
 
 
 def largest_gap(gap_N: Tensor, batch: StepBatch) -> Gap | None:
