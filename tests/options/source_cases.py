@@ -110,7 +110,7 @@ RUN = {
         same=outcome,
     ),
     "run.rollouts_max_megabytes": Case(
-        ("1000.0", "0.006"),
+        ("1000.0", "0.002"),
         kept_in_rollouts,
         lambda t: (True, t.config.run.rollouts_max_megabytes > 1),
         base=("run.steps=2",),
