@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "groupwise"
 
 # From the lowest to the highest; a room imports those before its own line, and none of its own line.
 LEVELS = (
-    {"__init__", "closing", "completion", "errors", "lazy", "options", "problem", "stopping"},
+    {"__init__", "closing", "completion", "errors", "lazy", "options", "page", "problem", "stopping"},
     {"findings", "own_code", "ranks"},
     {"launch"},
     {"technique"},
