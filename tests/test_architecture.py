@@ -22,7 +22,7 @@ LEVELS = (
     {"memory"},
     {"explaining", "importing"},
     {"track"},
-    {"evaluation"},
+    {"evaluation", "view"},
     {"training"},
     {"api", "bundled"},
     {"cli"},

@@ -159,6 +159,7 @@ def test_version_and_help(run: Run) -> None:
         ["grade"],
         ["check"],
         ["config"],
+        ["view"],
         ["import", "trl"],
     ):
         outcome = run(*command, "--help")
