@@ -1,6 +1,6 @@
 """What an engine is asked, what every engine can do, and the one that a configuration asks for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from groupwise.completion import Completion
 from groupwise.config import TrainConfig
 from groupwise.config.data import KEPT_LIMIT, SamplingOptions
 from groupwise.model.load import Policy
-from groupwise.rollout.engine_options import InProcess
+from groupwise.rollout.engine_options import InProcess, Vllm, VllmServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,22 @@ class RolloutEngine(Protocol):
         ...
 
 
-def make_engine(config: TrainConfig, policy: Policy) -> RolloutEngine:
-    """The engine that a configuration asks for, with the policy's weights of now. Whoever makes it closes it."""
+def make_engine(config: TrainConfig, policy: Policy, say: Callable[[str], None] = lambda _: None) -> RolloutEngine:
+    """The engine that a configuration asks for, with the policy's weights of now. Whoever makes it closes it.
+
+    say: is told what it read back of its weights, and of servers that are gone and come again.
+    """
+    # What an engine needs is imported where it is chosen.
     match config.engine:
         case InProcess(batch_sequences=sequences):
-            # What an engine needs is imported where it is chosen.
             from groupwise.rollout.inprocess import InProcessEngine
 
             return InProcessEngine(policy, sequences)
+        case Vllm() as options:
+            from groupwise.rollout.vllm.inprocess import VllmEngine
+
+            return VllmEngine(policy, options, say)
+        case VllmServer() as options:
+            from groupwise.rollout.vllm.server import VllmServerEngine
+
+            return VllmServerEngine(policy, options, say)

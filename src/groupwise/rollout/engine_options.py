@@ -6,8 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from pydantic import Field
+
 from groupwise.model.adapter_options import NoAdapter
-from groupwise.options import PositiveInt
+from groupwise.options import PositiveFloat, PositiveInt
 from groupwise.technique import Technique, by_name
 
 if TYPE_CHECKING:
@@ -91,5 +93,69 @@ def _copied(config: TrainConfig, size: ModelSize) -> int:
     return adapted + frozen + others
 
 
-# With a second one: Annotated[InProcess | Second, Field(discriminator="type"), by_name(InProcess)].
-EngineOption = Annotated[InProcess, by_name(InProcess)]
+class VllmBase(Engine):
+    """What both ways to use vLLM have in common."""
+
+    lower: ClassVar[str] = "engine.cache_gib"
+
+    batch_sequences: PositiveInt = 256
+    """How many sequences vLLM samples at once, at most."""
+
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What vLLM computes in; `auto` for `model.compute_dtype`."""
+
+    context_tokens: PositiveInt | None = None
+    """Longest prompt and answer together, in tokens; the model's context where it is not stated."""
+
+    cache_gib: PositiveFloat = 4.0
+    """Memory of vLLM's cache of keys and values, in GiB; on a CPU whole ones."""
+
+    enforce_eager: bool = False
+    """Do without CUDA graphs: starts sooner, samples slower. On a CPU always."""
+
+    def sequences_at_once(self, config: TrainConfig) -> int:
+        return min(self.batch_sequences, config.most_answers_per_step)
+
+    def width(self, config: TrainConfig) -> int:
+        """Bytes of a value in vLLM."""
+        return config.model.bytes_per_value if self.dtype == "auto" else {"float32": 4, "bfloat16": 2}[self.dtype]
+
+    def memory(self, config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> EngineMemory:  # noqa: ARG002
+        # Weights are handed over in a copy that lives while they are loaded.
+        weights = self.width(config) * size.parameters
+        return EngineMemory(weights=weights, cache=int(self.cache_gib * 2**30), work=weights)
+
+
+class Vllm(VllmBase):
+    """vLLM in the trainer's process, on each rank's device; it sleeps while the trainer trains."""
+
+    type: Literal["vllm"] = "vllm"
+
+
+class VllmServer(VllmBase):
+    """vLLM as a server over HTTP, which groupwise starts, or as several that run already."""
+
+    type: Literal["vllm_server"] = "vllm_server"
+
+    addresses: tuple[str, ...] = ()
+    """Servers that run already, as in `http://10.0.0.7:8000`: loopback or private addresses alone. Without any, one is
+    started on this machine."""
+
+    folder: str = ""
+    """Where weights are handed over: a folder that every server can read under the same path. Without one, shared
+    memory of this machine."""
+
+    wait_seconds: PositiveFloat = 600.0
+    """How long a server may be gone, hang or start before the run stops with a checkpoint."""
+
+    api_key_variable: str = ""
+    """Environment variable with the servers' API key; needed where an address is not loopback."""
+
+    def memory(self, config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> EngineMemory:
+        if self.addresses:
+            # The weights that are written for them, one at a time in their dtype.
+            return EngineMemory(weights=0, cache=0, work=self.width(config) * size.parameters)
+        return super().memory(config, size, longest_prompt)
+
+
+EngineOption = Annotated[InProcess | Vllm | VllmServer, Field(discriminator="type"), by_name(InProcess)]

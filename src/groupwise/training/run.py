@@ -23,6 +23,7 @@ from groupwise.model.reference import fingerprint_weights
 from groupwise.model.save import save_model
 from groupwise.ranks import Ranks, together
 from groupwise.rollout.engine import make_engine
+from groupwise.rollout.engine_options import InProcess
 from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.disk import fill, folder_aside
 from groupwise.track.run_folder import Contents, RunFolder, where_it_began
@@ -238,6 +239,10 @@ def _measure_initial(run: Run) -> dict[str, Measurement]:
     if not all(run.ranks.gather(fingerprint_weights(policy) == run.context["initial_weights"])):
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}
+    if not isinstance(run.config.engine, InProcess):
+        # One more engine would not fit next to the one that is there.
+        run.engine.load_weights(policy.weights(), run.state.step + 1)
+        return measure_all(policy, run.engine, run.sampler.grader, run.eval_problems, run.config, run.ranks)
     with closing(make_engine(run.config, policy)) as engine:
         return measure_all(policy, engine, run.sampler.grader, run.eval_problems, run.config, run.ranks)
 

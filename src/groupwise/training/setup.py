@@ -146,7 +146,7 @@ def prepare(
             tracker.note(line)
         micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens)
         tracker.note(f"memory    {micro}")
-        engine = make_engine(config, policy)
+        engine = make_engine(config, policy, tracker.note)
         sampling = sampling_params(config.sampling, policy.stop_ids)
         most_tokens = longest + config.sampling.max_new_tokens
         gap = check_engine(engine, policy, first.ids, most_tokens, sampling, config.run.seed)
