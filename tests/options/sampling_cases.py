@@ -126,7 +126,7 @@ SAMPLING = {
         base=("sampling.top_k=3", "sampling.temperature=1.3", "objective.surrogate=reinforce", "objective.ratio=none"),
         same=what_was_sampled,
     ),
-    "engine.batch_sequences": Case(
+    "engine.batch_sequences (inprocess)": Case(
         ("5", "12"), lambda t: t.decoded, decoded_batches, same=outcome, same_tolerance=1e-4
     ),
 }

@@ -13,6 +13,7 @@ from tests.options import (
     adapter_cases,
     advantage_cases,
     answer_cases,
+    engine_cases,
     form_cases,
     function_cases,
     guard_cases,
@@ -48,6 +49,7 @@ BY_HAND: dict[str, ByHand] = {
     **function_cases.GRADING,
     **sandbox_cases.SANDBOX,
     **guard_cases.GUARDS,
+    **engine_cases.ENGINES,
 }
 CASES: dict[str, Case | ByHand] = {**RUNS, **BY_HAND}
 
@@ -89,8 +91,7 @@ def test_every_option_has_a_case() -> None:
         for row in describe_options(TrainConfig)
         if not {f"{row.key} ({row.technique})", row.key} & set(CASES)
     ]
-    # There is one engine to choose from.
-    assert without == [("engine", "")]
+    assert without == []
     assert len(CASES) == len(RUNS) + len(BY_HAND)
 
 

@@ -137,7 +137,7 @@ class VllmServer(VllmBase):
 
     type: Literal["vllm_server"] = "vllm_server"
 
-    addresses: tuple[str, ...] = ()
+    addresses: list[str] = Field(default=[])
     """Servers that run already, as in `http://10.0.0.7:8000`: loopback or private addresses alone. Without any, one is
     started on this machine."""
 

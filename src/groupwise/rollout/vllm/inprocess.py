@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +14,11 @@ from groupwise.errors import UsageError
 from groupwise.model.load import Policy
 from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
-from groupwise.rollout.engine_options import Vllm, VllmBase
+from groupwise.rollout.engine_options import Vllm
 from groupwise.rollout.vllm import requests as form
-from groupwise.rollout.vllm.weight_reader import read_digests
+from groupwise.rollout.vllm.arguments import dtype_of, engine_arguments, environment, write_configuration
 from groupwise.rollout.vllm.weights import WeightProof, for_engine
 from groupwise.stopping import now
-
-GIB = 1 << 30
-
-
-def environment(cache_gib: float) -> dict[str, str]:
-    """What vLLM has to find in the environment: no network, the threads as they are, on a CPU the size of its cache."""
-    return {
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_CPU_KVCACHE_SPACE": str(max(1, round(cache_gib))),
-    }
-
-
-def dtype_of(options: VllmBase, policy: Policy) -> torch.dtype:
-    """What vLLM computes in."""
-    return policy.compute_dtype if options.dtype == "auto" else getattr(torch, options.dtype)
-
-
-def context_of(options: VllmBase, policy: Policy) -> int:
-    """Tokens of prompt and answer that vLLM makes room for."""
-    return min(options.context_tokens or policy.max_context_tokens, policy.max_context_tokens)
-
-
-def write_configuration(policy: Policy, folder: Path) -> None:
-    """What vLLM reads of a model apart from its weights, which it is given afterwards."""
-    policy.model.config.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
 
 
 class VllmEngine(RolloutEngine):
@@ -74,19 +45,12 @@ class VllmEngine(RolloutEngine):
         self._sleeps = not is_cpu
         self._llm = vllm.LLM(
             model=self._folder.name,
-            dtype=str(self._dtype).removeprefix("torch."),
             load_format="dummy",
-            enforce_eager=options.enforce_eager or is_cpu,
-            max_model_len=context_of(options, policy),
-            max_num_seqs=options.batch_sequences,
             distributed_executor_backend="uni" if Ranks.current().size == 1 else "external_launcher",
-            logprobs_mode="processed_logprobs",
-            max_logprobs=-1,
-            generation_config="vllm",
             enable_sleep_mode=self._sleeps,
             disable_log_stats=True,
             seed=0,
-            **({} if is_cpu else {"kv_cache_memory_bytes": int(options.cache_gib * GIB)}),
+            **engine_arguments(options, self._dtype, policy.max_context_tokens, is_cpu),
         )
         torch.set_num_threads(threads)
         self._proof = WeightProof()
@@ -106,7 +70,7 @@ class VllmEngine(RolloutEngine):
             self._llm.wake_up()
             self._is_asleep = False
         given = for_engine(self._policy.model, weights, self._dtype)
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(given.items())})
+        self._reload(given)
         self._llm.reset_prefix_cache()
         self._llm.update_weight_version(str(version))
         self._proof.check(given, self._read, version)
@@ -163,11 +127,11 @@ class VllmEngine(RolloutEngine):
             if engine.has_unfinished_requests():
                 engine.abort_request(list(places))
 
-    def _read(self, seed: int) -> dict[str, list[str]]:
-        def read(worker: Any) -> dict[str, list[str]]:
-            return read_digests(worker.get_model(), seed)
+    def _reload(self, given: Mapping[str, Tensor]) -> None:
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(given.items())})
 
-        (found,) = self._llm.collective_rpc(read)
+    def _read(self, seed: int) -> dict[str, list[str]]:
+        (found,) = self._llm.collective_rpc("read_digests", kwargs={"seed": seed})
         return dict(found)
 
     def _completion(self, output: Any, sampling: SamplingParams, stop: Any) -> Completion:

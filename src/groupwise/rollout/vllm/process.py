@@ -15,7 +15,7 @@ from groupwise.closing import Closing
 from groupwise.errors import UsageError
 from groupwise.model.load import Policy
 from groupwise.rollout.engine_options import VllmServer
-from groupwise.rollout.vllm.inprocess import context_of, dtype_of, environment, write_configuration
+from groupwise.rollout.vllm.arguments import as_flags, dtype_of, engine_arguments, environment, write_configuration
 
 PR_SET_PDEATHSIG = 1
 
@@ -42,14 +42,11 @@ class ServerProcess(Closing):
             port = free.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
         is_cpu = not torch.accelerator.is_available()
+        arguments = engine_arguments(options, dtype_of(options, policy), policy.max_context_tokens, is_cpu)
         self._command = [
-            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-            *("--model", str(folder / "model"), "--served-model-name", "policy"),
-            *("--host", "127.0.0.1", "--port", str(port), "--dtype", str(dtype_of(options, policy))[6:]),
-            *("--max-model-len", str(context_of(options, policy)), "--max-num-seqs", str(options.batch_sequences)),
-            *SERVER_ARGUMENTS,
-            *(("--enforce-eager",) if options.enforce_eager or is_cpu else ()),
-            *(() if is_cpu else ("--kv-cache-memory-bytes", str(int(options.cache_gib * 2**30)))),
+            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder / "model")),
+            *("--served-model-name", "policy", "--host", "127.0.0.1", "--port", str(port), "--enable-scale-out"),
+            *("--distributed-executor-backend", "uni", *as_flags(arguments)),
         ]
         # vLLM's own threads; a server shares a CPU with the trainer.
         threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")} if is_cpu else {}
@@ -93,14 +90,6 @@ class ServerProcess(Closing):
                 except subprocess.TimeoutExpired:
                     continue
             self._process = None
-
-
-# What a server needs that groupwise did not start, too; docs/vllm.md has them.
-SERVER_ARGUMENTS = (
-    *("--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1", "--generation-config", "vllm"),
-    *("--worker-extension-cls", "groupwise.rollout.vllm.weight_reader.WeightReader", "--enable-scale-out"),
-    *("--distributed-executor-backend", "uni"),
-)
 
 
 def _die_with_parent() -> None:

@@ -28,8 +28,8 @@ from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.engine_options import VllmServer
 from groupwise.rollout.vllm import requests as form
+from groupwise.rollout.vllm.arguments import dtype_of
 from groupwise.rollout.vllm.client import Client, ServerGoneError, ServerRefusedError, checked_address, key_from
-from groupwise.rollout.vllm.inprocess import dtype_of
 from groupwise.rollout.vllm.process import ServerProcess
 from groupwise.rollout.vllm.weights import HEAD, WeightProof, for_engine
 from groupwise.stopping import LOOK_SECONDS, now
