@@ -90,7 +90,7 @@ def test_pins_are_of_what_the_project_allows() -> None:
     checked = 0
     for requirement in stated:
         # TRL is installed by whoever compares with it.
-        if requirement.name in ("groupwise", "trl"):
+        if requirement.name in ("groupwise", "trl", "vllm"):
             continue
         assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement
         checked += 1
