@@ -122,7 +122,7 @@ def on_ranks(size: int, act: Callable[[Ranks], Any]) -> list[Any]:
 def test_tokens_that_another_rank_trained_on_are_found() -> None:
     def passes(rank: int) -> list[TokenPass]:
         """Rank 1 trained on group 4 of rank 0; rank 0 had trained on it in an earlier pass."""
-        values = [np.full((3, 5), rank + offset / 10) for offset in (1, 2)]
+        values = [np.full((3, 5), rank + offset / 10, np.float32) for offset in (1, 2)]
         keys = [((4, 0), (4, 1)), ((4, 0), (7, 1))] if rank == 1 else [((4, 1),), ((2, 0), (2, 1))]
         lengths = [(2, 3), (1, 4)] if rank == 1 else [(5,), (2, 3)]
         return [TokenPass(*part) for part in zip(keys, lengths, values, strict=True)]
@@ -130,7 +130,7 @@ def test_tokens_that_another_rank_trained_on_are_found() -> None:
     own = {0: [2, 4], 1: [7]}
     found = on_ranks(2, lambda ranks: token_values(passes(ranks.rank), own[ranks.rank], ranks))
     assert sorted(found[0]) == [(2, 0), (2, 1), (4, 0), (4, 1)]
-    assert found[0][4, 0].ratios_T.tolist() == [1.2]
+    assert found[0][4, 0].ratios_T.tolist() == [3.3201]  # exp(1.2)
     assert found[0][4, 1].entropies_T.tolist() == [1.1] * 3
     assert {key: values.advantages_T.tolist() for key, values in found[1].items()} == {(7, 1): [1.2] * 4}
 

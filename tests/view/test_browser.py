@@ -10,6 +10,7 @@ import pytest
 from groupwise.track.rollouts import name_of, packed
 from groupwise.view.build import page_of
 from tests.support.browser import opened, serious_faults
+from tests.support.runs import metrics, train
 from tests.view.runs import HOSTILE, row, run_of, small_run
 
 pytestmark = pytest.mark.slow
@@ -254,6 +255,21 @@ def test_axe_finds_no_serious_fault(address: str, scheme: str, width: int) -> No
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         page.click("#help-open")
         assert serious_faults(page) == []
+
+
+def test_the_page_of_a_run_that_was_trained(tmp_path: Path, page: Any) -> None:
+    train(tmp_path / "run", "run.steps=2", "run.rollouts_every_steps=1")
+    file = tmp_path / "rollouts.html"
+    file.write_text("".join(page_of(str(tmp_path / "run"))), encoding="utf-8")
+    visit(page, f"{file.as_uri()}#uses=trained+on&colour=surprise")
+    lines = metrics(tmp_path / "run")
+    completions = 4 * sum(int(line["groups/sampled"]) for line in lines)
+    trained = 4 * sum(int(line["groups/admitted"]) for line in lines)
+    assert summary(page).startswith(f"{trained} of {completions} completions")
+    assert page.locator(".completion span").count() > 2
+    assert any("rgb" in colour for colour in colours(page))
+    page.locator("#prompt-box summary").click()
+    assert "<|im_start|>user" in page.locator("#prompt").text_content()
 
 
 @pytest.mark.exhaustive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,23 +32,27 @@ class TokenValues(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenPass:
-    """One micro-batch of an update: whose its episodes are, how long each is, and what `TokenValues` has, over 3, N."""
+    """One micro-batch of an update: whose its episodes are, how long each is, and what `TokenValues` has, over 3, N,
+    the ratio as its logarithm."""
 
     keys_E: tuple[Key, ...]
     lengths_E: tuple[int, ...]
-    values_3N: NDArray[np.float64]
+    values_3N: NDArray[np.float32]
 
     @staticmethod
     def of(batch: StepBatch, log_ratios_N: NDArray[np.float32], entropies_N: NDArray[np.float32]) -> TokenPass:
         """Nothing where the batch does not say which samples it holds."""
         if batch.sample_E is None or not batch.position_P:
-            return TokenPass((), (), np.empty((3, 0)))
+            return TokenPass((), (), np.empty((3, 0), np.float32))
         positions = [batch.position_P[p] for p in batch.group_E.tolist()]
-        with np.errstate(over="ignore"):
-            ratios_N = np.exp(log_ratios_N)
-        values_3N = rounded(np.stack([ratios_N, entropies_N, batch.advantages_N.cpu().numpy()]))
+        values_3N = np.stack([log_ratios_N, entropies_N, batch.advantages_N.cpu().numpy()])
         keys_E = tuple(zip(positions, batch.sample_E.tolist(), strict=True))
         return TokenPass(keys_E, tuple(batch.lengths_E.tolist()), values_3N)
+
+    def rounded(self) -> NDArray[np.float64]:
+        """The values as they are written, with the ratio itself."""
+        with np.errstate(over="ignore"):
+            return rounded(np.concatenate([np.exp(self.values_3N[:1]), self.values_3N[1:]]))
 
 
 def rounded(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -57,16 +61,15 @@ def rounded(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.add(np.round(wide, DECIMALS), 0.0, dtype=np.float64)
 
 
-def token_values(passes: Iterable[TokenPass], own_positions: Iterable[int], ranks: Ranks) -> dict[Key, TokenValues]:
+def token_values(passes: Sequence[TokenPass], own_positions: Iterable[int], ranks: Ranks) -> dict[Key, TokenValues]:
     """What is known of the tokens of this rank's groups, the last pass over each; other ranks may have trained on
     some of them. Every rank takes part."""
     last: dict[Key, NDArray[np.float64]] = {}
-    for made in passes:
-        starts = np.cumsum([0, *made.lengths_E])
-        last |= {
-            key: made.values_3N[:, start : start + length]
-            for key, start, length in zip(made.keys_E, starts, made.lengths_E, strict=False)
-        }
+    for made in reversed(passes):
+        if all(key in last for key in made.keys_E):
+            continue
+        parts = np.split(made.rounded(), np.cumsum(made.lengths_E)[:-1], axis=1)
+        last = dict(zip(made.keys_E, parts, strict=True)) | last
     if ranks.size > 1:
         own = set(own_positions)
         away = {key: values for key, values in last.items() if key[0] not in own}
