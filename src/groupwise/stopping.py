@@ -53,7 +53,7 @@ class Stop:
         self._depth, self._is_held, self._is_shared = 0, False, False
         self._outer: Stop | None = None
         self._previous: dict[int, Any] = {}
-        self._is_overdue = False
+        self._is_overdue = self._is_over = False
         self._left = threading.Event()
 
     def __enter__(self) -> Self:
@@ -102,7 +102,13 @@ class Stop:
         """That work is finished; nothing is raised."""
         self._is_held = False
 
+    def end(self) -> None:
+        """The stop has come: what is left to close is not disturbed by signals any more."""
+        self._is_over = True
+
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self._is_over:
+            return
         if self._is_overdue:
             self._is_overdue = False
             if not self._is_held and not self._is_shared:

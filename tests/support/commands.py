@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib import resources
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from groupwise import cli
+from groupwise.stopping import SIGNALS
 
 # A run of seconds: everything that a real one does, at the smallest size.
 # The model is named so that a command line of these is not one of overrides of the recipe `demo`.
@@ -39,7 +41,7 @@ class Outcome(NamedTuple):
 
 def groupwise(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     """What `groupwise ARGUMENTS` prints and how it ends."""
-    given = sys.argv
+    given, handlers = sys.argv, {number: signal.getsignal(number) for number in SIGNALS}
     sys.argv = ["groupwise", *arguments]
     capsys.readouterr()
     try:
@@ -48,6 +50,8 @@ def groupwise(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     finally:
         sys.argv = given
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return Outcome(code, *capsys.readouterr())
 
 

@@ -73,13 +73,16 @@ def main() -> NoReturn:
 def guarded(command: Callable[[], Any]) -> int:
     """Run a command and return its exit code: 128 and the number of the signal that ended it, or that of its error.
 
+    The process is to end then: it takes no signals any more.
     An error of groupwise, of the disk or of memory is one message; anything else is a fault, with its stack trace.
     """
     for stream in (sys.stdout, sys.stderr):
         spell_out(stream)
     # What is ignored, as nohup does, stays so; in a run, its loop takes over.
     usual = (signal.SIG_DFL, signal.default_int_handler)
-    before = {number: signal.signal(number, _end) for number in SIGNALS if signal.getsignal(number) in usual}
+    ending = [number for number in SIGNALS if signal.getsignal(number) in usual]
+    for number in ending:
+        signal.signal(number, _end)
     try:
         command()
         sys.stdout.flush()
@@ -93,8 +96,8 @@ def guarded(command: Callable[[], Any]) -> int:
         _say("\n".join([f"error: {error or 'out of memory'}", *getattr(error, "__notes__", ())]))
         return error.exit_code if isinstance(error, GroupwiseError) else 1
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in ending:
+            signal.signal(number, signal.SIG_IGN)
         _close_output()
     return 0
 

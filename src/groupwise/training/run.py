@@ -143,6 +143,7 @@ def run_steps(run: Run, stop: Stop | None = None) -> Iterator[Step]:
                     write_card(run, place, summary)
                 run.ranks.meet("the end of the run")
         except (Stopped, KeyboardInterrupt) as stopped:
+            stop.end()
             run.ranks.announce(stopped, stop.cause or signal.SIGINT)
             newest = newest_sound_checkpoint(run.folder.checkpoints)[0] if stop.is_forced else None
             step = state.step if not stop.is_forced else 0 if newest is None else int(newest.name.removeprefix("step_"))

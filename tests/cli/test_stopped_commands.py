@@ -1,0 +1,209 @@
+"""A command that is ended from outside: what it says, its exit code, what it saves, how it leaves a terminal."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import environment, start
+from tests.support.runs import assert_same_run, metrics
+
+TINY = [
+    "train",
+    "demo",
+    "run.threads=1",
+    "problems.eval_problems=0",
+    "batch.prompts_per_step=2",
+    "batch.samples_per_prompt=4",
+    "sampling.max_new_tokens=16",
+    "run.output=run",
+]
+LONG = [*TINY, "run.steps=100000"]
+
+
+def wait_for_step(folder: Path, step: int, seconds: float = 120) -> None:
+    """Until a line of metrics.jsonl is of that step."""
+    file, until = folder / "run" / "metrics.jsonl", time.monotonic() + seconds
+    while time.monotonic() < until:
+        if file.is_file() and f'"step": {step},' in file.read_text():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no step {step} within {seconds} s")
+
+
+def newest(folder: Path) -> str:
+    return sorted(path.name for path in (folder / "run" / "checkpoints").glob("step_*"))[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_a_run(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    process = start(tmp_path, *LONG)
+    wait_for_step(tmp_path, 2)
+    began = time.monotonic()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    # A step takes far less than the bound of 10 s; a busy machine starts nothing meanwhile.
+    assert time.monotonic() - began < 10
+    assert process.returncode == code
+    done = len(metrics(tmp_path / "run"))
+    lines = err.splitlines()
+    assert lines[0].startswith("stopping: finishing ")
+    assert lines[0].endswith("; again to stop without saving")
+    reason = "" if number == signal.SIGINT else f" ({number.name})"
+    assert lines[-1] == (
+        f"stopped after step {done} of 100000{reason}; resume it with: groupwise train --resume run, or in Python: "
+        "groupwise.resume('run')"
+    )
+    assert newest(tmp_path) == f"step_{done:06d}"
+
+
+@pytest.mark.slow
+def test_a_second_signal(tmp_path: Path) -> None:
+    process = start(tmp_path, *LONG, "run.checkpoint_every_steps=1", "sampling.max_new_tokens=200")
+    wait_for_step(tmp_path, 2)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, 143)
+    assert "resume it with: groupwise train --resume run" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    # The line of a step is written before its checkpoint.
+    assert int(newest(tmp_path).removeprefix("step_")) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_before_the_first_step(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    process = start(tmp_path, *LONG)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code
+    said = err.splitlines()[-1]
+    assert said == f"stopped by {number.name}" or said.startswith("stopped after step 0 of 100000")
+    assert "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [1, 20])
+def test_a_closed_output(tmp_path: Path, lines: int) -> None:
+    """As with `groupwise train | head -N`."""
+    process = start(tmp_path, *LONG)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for _ in range(lines):
+        process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 1
+    if lines == 1:
+        assert err == "error: the output cannot be written any more: [Errno 32] Broken pipe\n"
+        return
+    done = len(metrics(tmp_path / "run"))
+    assert newest(tmp_path) == f"step_{done:06d}"
+    assert err.splitlines()[-1].startswith(
+        f"stopped after step {done} of 100000 (the output cannot be written any more: [Errno 32] Broken pipe); resume"
+    )
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has a disk that is always full")
+def test_an_output_on_a_full_disk(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "groupwise", *LONG]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+        )
+    assert ended.returncode == 1
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("presses", [1, 2])
+def test_the_terminal_is_as_before(tmp_path: Path, presses: int) -> None:
+    """The panel hides the cursor and shows it again; the message is part of the panel."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "groupwise", *LONG, "run.checkpoint_every_steps=1", "sampling.max_new_tokens=200"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(TERM="xterm"), stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown, pressed = b"", 0.0
+    while True:
+        try:
+            chunk = os.read(ours, 1 << 16)
+        except OSError:
+            break
+        if not chunk:
+            break
+        shown += chunk
+        if not pressed and b"step 2/" in shown:
+            pressed = time.monotonic()
+            for _ in range(presses):
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.02)
+    os.close(ours)
+    assert process.wait(timeout=60) == 143
+    assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h") > 0
+    assert b"resume it with" in shown.replace(b"\r\n", b" ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_output_that_takes_no_utf_8(tmp_path: Path, encoding: str) -> None:
+    command = [sys.executable, "-m", "groupwise"]
+    env = environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0", LC_ALL="C")
+    # Where a stream says that it is ASCII, click writes UTF-8 to it.
+    others = [] if encoding == "ascii" else [["explain", "dapo"], ["recipes"]]
+    for arguments in ([*TINY, "run.steps=1"], *others):
+        ended = subprocess.run([*command, *arguments], cwd=tmp_path, env=env, capture_output=True, timeout=120)
+        assert ended.returncode == 0, ended.stderr
+        text = ended.stdout.decode(encoding)
+        assert "\\u" not in text
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 1
+
+
+@pytest.mark.exhaustive
+def test_fifty_sigterms_at_random_instants(tmp_path: Path) -> None:
+    """Each run is stopped and resumed again and again; metrics, completions and weights are the undisturbed ones."""
+    options = ["batch.epochs_per_step=2", "run.checkpoint_every_steps=3", "run.steps=30", "run.rollouts_every_steps=5"]
+    options += ["problems.eval_problems=2", "problems.eval_every_steps=2"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for folder in (whole, cut):
+        folder.mkdir()
+    process = start(whole, *TINY, *options)
+    process.communicate()
+    assert process.returncode == 0
+    draws, stopped, rounds = random.Random(0), 0, 0
+    while stopped < 50:
+        rounds += 1
+        folder = cut / str(rounds)
+        folder.mkdir()
+        while stopped < 50:
+            process = start(folder, *TINY, *options, "run.resume=auto")
+            try:
+                process.communicate(timeout=draws.uniform(2, 14))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGTERM)
+                began = time.monotonic()
+                _, err = process.communicate()
+                assert time.monotonic() - began < 10
+                assert "Traceback" not in err
+                stopped += process.returncode == 143
+            assert process.returncode in (0, 143)
+            if process.returncode == 0:
+                break
+        if process.returncode != 0:
+            process = start(folder, *TINY, *options, "run.resume=auto")
+            process.communicate()
+        assert_same_run(folder / "run", whole / "run")
