@@ -238,3 +238,19 @@ def test_a_missing_variable_of_the_launcher_is_named(tmp_path: Path) -> None:
     code, out = ended(process)
     assert code == 2
     assert "the launcher did not set MASTER_ADDR, MASTER_PORT, but RANK=1, WORLD_SIZE=2" in out
+
+
+def test_a_run_that_torchrun_starts_again_resumes(tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    options = [*LONG, "run.steps=30", "run.checkpoint_every_steps=1", f"run.output={output}", "run.resume=auto"]
+    process = torchrun(2, "--max-restarts=1", "-m", "groupwise", "train", *options)
+    wait_for(lambda: (output / "metrics.jsonl").is_file() and len(metrics_so_far(output)) >= 2, process)
+    os.kill(workers(process.pid)[1], signal.SIGKILL)
+    code, out = ended(process)
+    assert code == 0, out
+    assert "resumed from step " in out
+    assert len(metrics(output)) == 30
+    whole = tmp_path / "whole"
+    assert ended(torchrun(2, "-m", "groupwise", "train", *options[:-2], f"run.output={whole}"))[0] == 0
+    for first, second in zip(metrics(output), metrics(whole), strict=True):
+        assert comparable(first) == comparable(second)
