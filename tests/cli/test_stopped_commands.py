@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import environment, start
-from tests.support.runs import assert_same_run, metrics
+from tests.support.runs import metrics
 
 TINY = [
     "train",
@@ -80,16 +79,15 @@ def test_a_second_signal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_before_the_first_step(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_a_signal_before_the_first_step(tmp_path: Path) -> None:
     process = start(tmp_path, *LONG)
     assert process.stdout is not None
     process.stdout.readline()
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == code
+    assert process.returncode == 143
     said = err.splitlines()[-1]
-    assert said == f"stopped by {number.name}" or said.startswith("stopped after step 0 of 100000")
+    assert said == "stopped by SIGTERM" or said.startswith("stopped after step 0 of 100000")
     assert "Traceback" not in err
 
 
@@ -131,8 +129,7 @@ def test_an_output_on_a_full_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("presses", [1, 2])
-def test_the_terminal_is_as_before(tmp_path: Path, presses: int) -> None:
+def test_the_terminal_is_as_before(tmp_path: Path) -> None:
     """The panel hides the cursor and shows it again; the message is part of the panel."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "groupwise", *LONG, "run.checkpoint_every_steps=1", "sampling.max_new_tokens=200"]
@@ -149,7 +146,7 @@ def test_the_terminal_is_as_before(tmp_path: Path, presses: int) -> None:
         shown += chunk
         if not pressed and b"step 2/" in shown:
             pressed = time.monotonic()
-            for _ in range(presses):
+            for _ in range(2):
                 process.send_signal(signal.SIGTERM)
                 time.sleep(0.02)
     os.close(ours)
@@ -171,39 +168,3 @@ def test_an_output_that_takes_no_utf_8(tmp_path: Path, encoding: str) -> None:
         text = ended.stdout.decode(encoding)
         assert "\\u" not in text
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 1
-
-
-@pytest.mark.exhaustive
-def test_fifty_sigterms_at_random_instants(tmp_path: Path) -> None:
-    """Each run is stopped and resumed again and again; metrics, completions and weights are the undisturbed ones."""
-    options = ["batch.epochs_per_step=2", "run.checkpoint_every_steps=3", "run.steps=30", "run.rollouts_every_steps=5"]
-    options += ["problems.eval_problems=2", "problems.eval_every_steps=2"]
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    for folder in (whole, cut):
-        folder.mkdir()
-    process = start(whole, *TINY, *options)
-    process.communicate()
-    assert process.returncode == 0
-    draws, stopped, rounds = random.Random(0), 0, 0
-    while stopped < 50:
-        rounds += 1
-        folder = cut / str(rounds)
-        folder.mkdir()
-        while stopped < 50:
-            process = start(folder, *TINY, *options, "run.resume=auto")
-            try:
-                process.communicate(timeout=draws.uniform(2, 14))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGTERM)
-                began = time.monotonic()
-                _, err = process.communicate()
-                assert time.monotonic() - began < 10
-                assert "Traceback" not in err
-                stopped += process.returncode == 143
-            assert process.returncode in (0, 143)
-            if process.returncode == 0:
-                break
-        if process.returncode != 0:
-            process = start(folder, *TINY, *options, "run.resume=auto")
-            process.communicate()
-        assert_same_run(folder / "run", whole / "run")

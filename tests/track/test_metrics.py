@@ -10,7 +10,9 @@ import pytest
 import torch
 from rich.console import Console
 
+from groupwise.objective import surrogates
 from groupwise.objective.metric import Metric, merge_metrics
+from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.track.console import ConsoleTracker
 from groupwise.track.metrics import LOG_RATIOS_N, METRICS, declared, finished
 from groupwise.track.metrics_page import page
@@ -93,6 +95,16 @@ def test_metrics_merge_as_declared(written: set[str]) -> None:
 
 def test_the_page_is_made_from_the_registry() -> None:
     assert Path("docs/metrics.md").read_text(encoding="utf-8") == page()
+
+
+def test_bounds_that_leave_the_gradient_are_named() -> None:
+    """Everywhere else a token at its bound has none."""
+    kinds = [kind for kind in vars(surrogates).values() if isinstance(kind, type) and issubclass(kind, Surrogate)]
+    leaving = {kind.__name__.upper() for kind in kinds if not kind.bounds_stop_gradient}
+    assert leaving == {"CISPO", "TOPR", "ASPO", "CEGPPO"}
+    found = declared("policy/clip_fraction_high_positive")
+    assert found is not None
+    assert "no gradient (CISPO, TOPR, ASPO, CE-GPPO: a bounded weight)" in found.meaning
 
 
 def test_names_and_domains() -> None:

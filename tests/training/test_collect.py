@@ -97,6 +97,9 @@ def test_surplus_groups_are_dropped_and_the_next_step_begins_behind_them() -> No
     metrics = rollout_metrics(collected, config_of())
     assert metrics["groups/admitted"].value == 4
     assert metrics["groups/sampled"].value == collected.next_position
+    # They pass and have no room: the rate is not admitted ÷ sampled.
+    rate = metrics["groups/accept_rate"].value
+    assert rate == (collected.next_position - 3) / collected.next_position > 4 / collected.next_position
 
 
 def test_without_refill_there_is_one_round() -> None:
