@@ -1,12 +1,15 @@
 """Configuration and command line: 8 points."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from groupwise.errors import BrokenRunError, DataError, GroupwiseError, UsageError
+from groupwise.stopping import SIGNALS
 from tests.battery.case import Case
 from tests.faults.fault import ROOT
 from tests.support.commands import environment, tree
@@ -101,11 +104,12 @@ def test_output_is_plain_where_nobody_looks(arguments: list[str], tmp_path: Path
 
 
 def test_exit_codes_are_documented() -> None:
-    page = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
-    [codes] = [line for line in page.split("\n\n") if line.startswith("Exit codes: ")]
-    assert [
-        code for code in ("0 done", "2 the command", "3 a model", "130") if code not in " ".join(codes.split())
-    ] == []
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    codes = {int(code) for row in re.findall(r"^\| (\d+(?:, \d+)*) \|", page, re.MULTILINE) for code in row.split(", ")}
+    kinds = {0, *(kind.exit_code for kind in (GroupwiseError, UsageError, DataError, BrokenRunError))}
+    assert codes == kinds | {128 + number for number in SIGNALS}
+    folder = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
+    assert "[Exit codes](configuration.md#guards)" in folder
 
 
 def test_a_run_folder_of_any_name(tmp_path: Path) -> None:
