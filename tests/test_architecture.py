@@ -86,3 +86,11 @@ def late():
 """
     found = ["groupwise.training.run", "groupwise.model.load", "groupwise.cli", "groupwise.data.rows"]
     assert list(imports_of(ast.parse(source))) == found
+
+
+def test_every_file_can_be_read_in_one_sitting() -> None:
+    lines = {
+        str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: count for path, count in lines.items() if count > 300} == {}

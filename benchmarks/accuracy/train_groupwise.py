@@ -15,6 +15,7 @@ from groupwise.track.run_folder import RunFolder
 from groupwise.training import loop
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.setup import assemble, prepare
+from groupwise.training.step import Run
 
 
 class Enough(Exception):  # noqa: N818
@@ -27,7 +28,7 @@ class Watched(Silent):
     def __init__(self, progress: Progress) -> None:
         super().__init__(Laps())
         self._progress = progress
-        self.run: loop.Run | None = None
+        self.run: Run | None = None
 
     def step(self, metrics: dict[str, Any]) -> None:
         """See `Silent`; what is done with the weights is not counted."""

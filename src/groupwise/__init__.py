@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from groupwise.objective.surrogates.surrogate import SurrogateOutputs as SurrogateOutputs
     from groupwise.own_code import OwnCodeError as OwnCodeError
     from groupwise.problem import Problem as Problem
-    from groupwise.training.loop import Step as Step
+    from groupwise.training.step import Step as Step
 
 __version__ = "0.2.0"
 

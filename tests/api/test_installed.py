@@ -102,7 +102,7 @@ REVEALED = [
     "list[groupwise.grading.records.Verdict]",
     "bool",
     "str",
-    "groupwise.training.loop.Step",
+    "groupwise.training.step.Step",
     "int",
 ]
 

@@ -27,7 +27,7 @@ from groupwise.training.advantages import advantage_metrics, advantages_of
 from groupwise.training.collect import Collected, passes_filter
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.step_batch import step_batch
-from groupwise.training.update import domain_metrics
+from groupwise.training.update_metrics import domain_metrics
 from tests.support.episodes import TrainGroup, TrainSequence, batch_of
 
 UNKNOWN = Score(math.nan, "error", "it broke")

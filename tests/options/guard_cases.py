@@ -15,7 +15,8 @@ from groupwise.objective.metric import Metric
 from groupwise.ranks import Ranks
 from groupwise.training.guards import Guards
 from groupwise.training.reward_guard import CONSTANT_ANSWERS, Count, Rewards
-from groupwise.training.update import Gap, Updated
+from groupwise.training.update import Updated
+from groupwise.training.update_metrics import Gap
 from tests.options.case import ByHand
 from tests.support.episodes import batch_of, train_groups
 from tests.support.tiny import build

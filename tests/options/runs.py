@@ -33,8 +33,8 @@ from groupwise.track.run_folder import RunFolder
 from groupwise.training import loop, setup, update
 from groupwise.training import run as main
 from groupwise.training.collect import Collected, collect
-from groupwise.training.loop import Run
 from groupwise.training.setup import assemble
+from groupwise.training.step import Run
 from groupwise.training.update import optimizer_step
 from groupwise.training.update import update as update_step
 

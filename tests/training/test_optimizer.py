@@ -9,8 +9,9 @@ import torch
 from transformers import Trainer
 
 from groupwise.config import TrainConfig
-from groupwise.training.loop import Run, set_learning_rate
+from groupwise.training.loop import set_learning_rate
 from groupwise.training.setup import make_optimizer
+from groupwise.training.step import Run
 from tests.support.tiny import build, policy_of
 
 

@@ -17,7 +17,7 @@ from groupwise.evaluation import measure
 from groupwise.grading.grader import Grader
 from groupwise.model.decoder import Decoder
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.training import loop, streams, update
+from groupwise.training import leaving, loop, streams, update
 from groupwise.training import run as training_run
 from tests.support.commands import SMALL
 from tests.support.runs import Quiet, assert_same_run, metrics, resume, train
@@ -45,7 +45,7 @@ PHASES: dict[str, tuple[Any, str]] = {
     "metrics": (loop, "over_ranks"),
     "the evaluation": (measure, "measure"),
     "records": (loop, "write"),
-    "the checkpoint": (loop, "save_checkpoint"),
+    "the checkpoint": (leaving, "save_checkpoint"),
 }
 
 
@@ -181,7 +181,7 @@ def test_an_error_in_any_phase(
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run"
     full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(loop, "save_checkpoint", lambda *_: fail(full))
+    monkeypatch.setattr(leaving, "save_checkpoint", lambda *_: fail(full))
     with pytest.raises(OSError, match="No space left") as caught:
         train(run)
     assert [note.split(";")[0] for note in caught.value.__notes__] == [

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from os import fspath
 from pathlib import Path
 from typing import Any
 
 from groupwise.api.inputs import INPUTS, Inputs, Model, Path_, Problems, Sources, Tokenizer, composed, gather
+from groupwise.api.reopened import folder_of, reopen_folder, screen_of
 from groupwise.api.results import Run
-from groupwise.api.rewards import Resolved, Rewards, resolve
+from groupwise.api.rewards import Rewards
 from groupwise.closing import Closing
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
-from groupwise.config.given import paths_in, read_mapping
-from groupwise.config.yaml_document import YamlError
-from groupwise.errors import DataError, UsageError
-from groupwise.findings import shown
-from groupwise.grading.functions.in_process import IN_PROCESS
-from groupwise.grading.reward_options import FunctionOptions
+from groupwise.errors import UsageError
 from groupwise.launch import join
-from groupwise.ranks import Ranks
 from groupwise.track import disk
-from groupwise.track.console import ConsoleTracker
 from groupwise.track.run_folder import RunFolder, where_it_began
-from groupwise.track.tracker import Tracker
-from groupwise.training import loop, run
+from groupwise.training import run
 from groupwise.training.identity import Difference, refuse
-from groupwise.training.loop import Step
 from groupwise.training.resume import reopen
+from groupwise.training.step import Run as BegunRun
+from groupwise.training.step import Step
 
 
 def train(
@@ -98,9 +92,9 @@ def resume(
     trains it.
     """
     join()
-    folder = _folder_of(run_or_folder)
+    folder = folder_of(run_or_folder)
     with where_it_began(str(folder)) as path:
-        reopened = _reopen(Path(path), rewards, quiet, allow_changes, overrides)
+        reopened = reopen_folder(Path(path), rewards, quiet, allow_changes, overrides)
         if reopened is not None:
             run.finish(reopened)
     return Run(folder)
@@ -113,7 +107,7 @@ class Steps(Closing):
     it as a context manager, where an exception may leave the loop.
     """
 
-    def __init__(self, folder: Path, begun: loop.Run | None) -> None:
+    def __init__(self, folder: Path, begun: BegunRun | None) -> None:
         self._folder, self._begun = folder, begun
         # Relative paths of the run are from here, wherever the loop around it goes.
         self._directory = Path.cwd()
@@ -173,14 +167,9 @@ def steps(
     stated = [name for name, value in new.items() if value is not None and not (name == "config" and value == ())]
     if stated:
         raise UsageError(f"{', '.join(stated)}: of a new run; a resumed run keeps its configuration")
-    folder = _folder_of(resume).absolute()
+    folder = folder_of(resume).absolute()
     with where_it_began(str(folder)) as path:
-        return Steps(folder, _reopen(Path(path), rewards, quiet, allow_changes, overrides))
-
-
-def screen_of(quiet: bool) -> Tracker:
-    """What a program prints of a run: plain lines, also in a notebook; nothing at all if quiet."""
-    return Tracker() if quiet or Ranks.current().rank else ConsoleTracker.of_lines()
+        return Steps(folder, reopen_folder(Path(path), rewards, quiet, allow_changes, overrides))
 
 
 @contextmanager
@@ -195,7 +184,7 @@ def _begin(
     quiet: bool,
     allowed: Sequence[str],
     overrides: Mapping[str, Any],
-) -> Iterator[tuple[Path, loop.Run | None]]:
+) -> Iterator[tuple[Path, BegunRun | None]]:
     """A run before its first step, in a folder with what was passed as objects; None where it is complete.
 
     The block is in the directory that the run was started in.
@@ -243,68 +232,3 @@ def _put_inputs(folder: Path, inputs: Inputs, allowed: Sequence[str]) -> None:
             locked.acquire()
             for name in changed.values():
                 disk.write_whole(folder / INPUTS / name, inputs.texts[name].encode())
-
-
-def _folder_of(given: Run | Path_) -> Path:
-    return given.folder if isinstance(given, Run) else Path(fspath(given))
-
-
-def _reopen(
-    folder: Path, rewards: Rewards | None, quiet: bool, allowed: Sequence[str], overrides: Mapping[str, Any]
-) -> loop.Run | None:
-    # A surrogate or the like that has no file is known from here on.
-    arguments = _as_arguments(overrides)
-    functions = Run(folder).config.rewards.functions
-    objects = _given_again(folder, functions, resolve(rewards))
-    missing = [name for name, function in functions.items() if function.path.startswith(IN_PROCESS)]
-    missing = [name for name in missing if name not in objects]
-    if missing:
-        again = ", ".join(f"{name!r}: ..." for name in missing)
-        raise DataError(
-            f"the run in '{folder}' has reward functions that only a program can call, {', '.join(missing)}: give "
-            f"them again, groupwise.resume({str(folder)!r}, rewards={{{again}}})"
-        )
-    return reopen(str(folder), arguments, screen_of(quiet), objects, allowed)
-
-
-def _as_arguments(overrides: Mapping[str, Any]) -> list[str]:
-    """Overrides as on a command line."""
-    try:
-        tree = read_mapping(TrainConfig, overrides).tree
-    except YamlError as error:
-        raise UsageError("\n".join(error.messages)) from None
-    arguments = []
-    for path in paths_in(tree):
-        value: Any = tree
-        for part in path:
-            value = value[part]
-        if not isinstance(value, dict):
-            arguments.append(f"{'.'.join(map(str, path))}={shown(value)}")
-    return arguments
-
-
-def _given_again(
-    folder: Path, functions: Mapping[str, FunctionOptions], given: Resolved
-) -> dict[str, Callable[..., Any]]:
-    """The functions of a resumed run that it has to be given. Raises UsageError for others than it began with."""
-    errors = [*given.errors]
-    for name in given.names:
-        known = functions.get(name)
-        if known is None:
-            errors.append(f"rewards: the run has no reward function {name}; it has {', '.join(functions) or 'none'}")
-            continue
-        key = f"rewards.functions.{name}"
-        path, weight = given.options.get(f"{key}.path"), given.options.get(f"{key}.weight", known.weight)
-        if f"{key}.path" in given.placed:
-            file = given.placed[f"{key}.path"].partition(":")[0]
-            stored = folder.absolute() / INPUTS / file
-            is_same = stored.is_file() and stored.read_text(encoding="utf-8") == given.texts[file]
-            path = f"{stored}:{name}" if is_same else ""
-        if path != known.path or weight != known.weight:
-            errors.append(
-                f"rewards: {name} is not what the run began with, {known.path} with the weight {known.weight:g}; a "
-                "resumed run keeps its configuration"
-            )
-    if errors:
-        raise UsageError("\n".join(errors))
-    return given.objects

@@ -19,10 +19,11 @@ from groupwise.objective.metric import Metric
 from groupwise.training.failed_step import save_failed_step, sound_before
 from groupwise.training.reward_guard import Rewards
 from groupwise.training.step_batch import StepBatch, step_batch
-from groupwise.training.update import Gap, Updated
+from groupwise.training.update import Updated
+from groupwise.training.update_metrics import Gap
 
 if TYPE_CHECKING:
-    from groupwise.training.loop import Run, Step
+    from groupwise.training.step import Run, Step
 
 # Two orders of summation in float32 differ by about 1e-5 nats; another mask, position or weight by whole nats.
 FLOAT32_GAP_NATS = 1e-3

@@ -1,133 +1,37 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
-import copy
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.config import TrainConfig
-from groupwise.errors import BrokenRunError, MemoryLimitError, first_line
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
-from groupwise.grading.graded_group import GradedGroup
-from groupwise.model.load import Policy
-from groupwise.model.reference import fingerprint_weights, refresh
+from groupwise.model.reference import refresh
 from groupwise.objective.metric import Metric, merge_metrics
-from groupwise.problem import Problem
 from groupwise.ranks import Ranks
-from groupwise.rollout.engine import RolloutEngine
 from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.clock import Clock
 from groupwise.track.metrics import LOG_RATIOS_N, finished
 from groupwise.track.rollouts import Rollouts, share
-from groupwise.track.run_folder import RunFolder
-from groupwise.track.tracker import Tracker
 from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
 from groupwise.training.balance import balanced
-from groupwise.training.checkpoint import TrainState, save_checkpoint, tensors_of
-from groupwise.training.collect import Collected, Sampler, collect, retired_problems
+from groupwise.training.checkpoint import TrainState
+from groupwise.training.collect import Collected, collect, retired_problems
 from groupwise.training.guards import Guards
 from groupwise.training.last_step import LastStep
 from groupwise.training.learning_rate import lr_factor
-from groupwise.training.less_at_once import with_less
+from groupwise.training.leaving import checkpoint, leave
+from groupwise.training.less_at_once import micro_batch_tokens, sample_fewer, train_less, with_less
 from groupwise.training.rollout_metrics import rollout_metrics
-from groupwise.training.rollout_rows import group_rows, kept_rollouts
+from groupwise.training.rollout_rows import kept_rollouts
+from groupwise.training.step import Run, Step
 from groupwise.training.step_batch import StepBatch, step_batch
 from groupwise.training.streams import with_token_advantages
-from groupwise.training.token_pass import Key, TokenValues, token_values
+from groupwise.training.token_pass import token_values
 from groupwise.training.update import Updated, update
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a training run works with, as `setup.py` loads it.
-
-    reference: for a KL penalty, None without one. initial: the policy at step 0 where adapters are trained, None
-    without. context: what a resumed run has to agree on. engine_gap_nats: mean distance between the log-probabilities
-    of trainer and engine, as `check_engine` measures it. until: end of `run.stop_after`, of `time.monotonic`.
-    """
-
-    policy: Policy
-    reference: Policy | None
-    initial: Policy | None
-    engine: RolloutEngine
-    optimizer: torch.optim.Optimizer
-    sampler: Sampler
-    eval_problems: list[Problem]
-    context: dict[str, Any]
-    engine_gap_nats: float
-    until: float
-
-
-@dataclass(frozen=True)
-class Run(Prepared):
-    """A training run in its folder.
-
-    config: with micro-batches that fit. stated: as it was given, and as config.yaml holds it.
-    """
-
-    config: TrainConfig
-    stated: TrainConfig
-    folder: RunFolder
-    state: TrainState
-    ranks: Ranks
-    tracker: Tracker
-
-
-@dataclass
-class Step:
-    """A finished step of a run.
-
-    metrics: its line of metrics.jsonl, by the names of `docs/metrics.md`. admitted: the groups that were trained on,
-    with advantages_PG; sampled: all of them; tokens: what the updates said of theirs. is_last: set by `stop`.
-    """
-
-    run: Run
-    metrics: dict[str, Any]
-    admitted: list[GradedGroup]
-    sampled: list[GradedGroup]
-    advantages_PG: Advantages
-    tokens: dict[Key, TokenValues]
-    is_last: bool = False
-
-    @property
-    def number(self) -> int:
-        """From 1."""
-        return int(self.metrics["step"])
-
-    @property
-    def model(self) -> PreTrainedModel:
-        """The model in training, to read its weights; its attention takes packed batches alone, see `copy_model`."""
-        return self.run.policy.model
-
-    def copy_model(self) -> PreTrainedModel:
-        """A copy of the model as it is now, to use or change in any way, as in `generate`."""
-        copied = copy.deepcopy(self.model)
-        copied.set_attn_implementation("eager")
-        return copied
-
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """That of the model."""
-        return self.run.policy.tokenizer
-
-    @property
-    def rollouts(self) -> list[dict[str, Any]]:
-        """A record of each completion that this process sampled, as in the files of rollouts/."""
-        return [row for rows in self.rollouts_of_groups().values() for row in rows]
-
-    def rollouts_of_groups(self) -> dict[int, list[dict[str, Any]]]:
-        """The same, by the position of their group in the stream."""
-        own = {group.position: row for group, row in zip(self.admitted, self.advantages_PG, strict=True)}
-        by_token = self.run.config.advantage.estimator.of_token
-        return {g.position: group_rows(g, own.get(g.position), self.tokens, by_token) for g in self.sampled}
-
-    def stop(self) -> None:
-        """End the run with this step, as if it had no more of them: the model is saved and measured."""
-        self.is_last = True
 
 
 def steps(run: Run, stop: Stop) -> Iterator[Step]:
@@ -243,6 +147,19 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
     return step
 
 
+class Longest:
+    """The longest time that a piece of work took, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *of_error: object) -> None:
+        self.seconds = max(self.seconds, time.monotonic() - self._began)
+
+
 @dataclass(frozen=True)
 class Trained:
     """A step's batch before its updates, what these measured, and the advantages that they were made with."""
@@ -270,82 +187,6 @@ def train_on(run: Run, collected: Collected, guards: Guards, before_update: Call
     bonus = run.state.entropy_coefficient
     updated = update(run.policy, run.reference, run.optimizer, made, number, config, ranks, bonus, before_update)
     return Trained(made, updated, advantages_PG)
-
-
-def micro_batch_tokens(run: Run) -> int:
-    """Of the next micro-batch: as planned, or less since memory ran out."""
-    return run.state.micro_batch_tokens or run.config.batch.micro_batch_tokens
-
-
-def train_less(run: Run, last: LastStep) -> str:
-    """Halve the micro-batches from now on, the step anew; what is said of it.
-
-    Raises:
-        MemoryLimitError: where each micro-batch holds one answer already, or the update itself did not fit.
-    """
-    now, batch = micro_batch_tokens(run), run.config.batch
-    if not last.restore() or now < run.config.sampling.max_new_tokens or run.ranks.size > 1:
-        checkpointing = "" if batch.activation_checkpointing else "batch.activation_checkpointing=true, "
-        raise MemoryLimitError(
-            f"memory ran out with micro-batches of {now} tokens, which hold one longest answer at most: nothing can be "
-            f"divided further. Try {checkpointing}lower sampling.max_new_tokens or batch.logits_chunk_tokens, or a "
-            "smaller model"
-        )
-    run.state.micro_batch_tokens = now // 2
-    return f"micro-batches of {now // 2} tokens from now on, were {now}"
-
-
-def sample_fewer(run: Run) -> str:
-    """Sample fewer answers at once from now on; what is said of it. Raises MemoryLimitError where it is one already."""
-    fewer = 0 if run.ranks.size > 1 else run.engine.sample_fewer()
-    if fewer == 0:
-        raise MemoryLimitError(
-            "memory ran out while one answer was sampled: lower sampling.max_new_tokens, or take a smaller model"
-        )
-    return f"{fewer} answers at once are sampled from now on"
-
-
-class Longest:
-    """The longest time that a piece of work took, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._began = time.monotonic()
-
-    def __exit__(self, *of_error: object) -> None:
-        self.seconds = max(self.seconds, time.monotonic() - self._began)
-
-
-def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
-    """Save the last complete step, as far as that is possible, and tell the error how to resume."""
-    number, work = last.number, stop.work
-    stop.hold("the checkpoint", saves=run.state.step)
-    if stop.is_forced:
-        return
-    is_broken = isinstance(error, BrokenRunError)
-    can_save = (error.is_sound if isinstance(error, BrokenRunError) else last.is_recorded) and last.restore()
-    if can_save:
-        try:
-            checkpoint(run)
-        except Exception as failure:
-            if not isinstance(error, Exception):
-                failure.add_note(
-                    f"Step {run.state.step} could not be saved: make room, and resume from the newest checkpoint: "
-                    f"groupwise train --resume {run.folder.path}"
-                )
-                raise
-            error.add_note(f"Step {run.state.step} could not be saved: {first_line(failure)}")
-            can_save = False
-    # A guard says for itself what to do.
-    if isinstance(error, Exception) and not is_broken:
-        saved = f"step {run.state.step} is saved" if can_save else "the newest checkpoint is an earlier one"
-        error.add_note(
-            f"The run stopped in step {number} of {run.config.run.steps}, at {work or 'its beginning'}; {saved}. "
-            f"Fix the cause and resume: groupwise train --resume {run.folder.path}, with --allow-change rewards if "
-            "that changes a reward function"
-        )
 
 
 def set_learning_rate(run: Run) -> float:
@@ -435,20 +276,3 @@ def kept(step: Step) -> Rollouts | None:
 
     size_bytes = run.ranks.first(room, "the room for rollouts")
     return kept_rollouts(step.rollouts_of_groups(), size_bytes, options.seed, step.number, run.ranks)
-
-
-def checkpoint(run: Run) -> None:
-    """Save the state of the last finished step.
-
-    Raises:
-        RuntimeError: if the reference is no longer the policy that the run began with, although nothing may train it.
-    """
-    frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
-    if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
-        raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
-    if run.ranks.rank == 0:
-        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
-        run.folder.journal.sync()
-        run.state.files = run.folder.journal.record()
-        tensors = tensors_of(run.policy, moved, run.optimizer)
-        save_checkpoint(run.folder.checkpoints, tensors, run.state, run.config.run.keep_checkpoints)

@@ -13,7 +13,7 @@ from groupwise.explaining.techniques import cards_of
 from groupwise.model.load import HUB_ID
 from groupwise.model.size import ADAPTER_CONFIG, base_path
 from groupwise.track.disk import write_whole
-from groupwise.training.loop import Run
+from groupwise.training.step import Run
 
 # What a run writes and where changes nothing about the model.
 NOT_OF_THE_MODEL = (

@@ -23,8 +23,8 @@ from groupwise.training.identity import (
     option_differences,
     refuse,
 )
-from groupwise.training.loop import Run
 from groupwise.training.setup import Objects, assemble, named_files, prepare
+from groupwise.training.step import Run
 
 # The version that wrote the runs that do not say which one did.
 SILENT_VERSION = "0.1.0"

@@ -29,10 +29,11 @@ from groupwise.track.disk import fill, folder_aside
 from groupwise.track.run_folder import Contents, RunFolder, where_it_began
 from groupwise.track.tracker import RunContext, Tracker
 from groupwise.training.checkpoint import TrainState, newest_sound_checkpoint, prune
-from groupwise.training.loop import Run, Step, steps
+from groupwise.training.loop import steps
 from groupwise.training.model_card import write_card
 from groupwise.training.resume import reopen, trackers_of
 from groupwise.training.setup import Objects, assemble, prepare
+from groupwise.training.step import Run, Step
 
 
 def compose_and_start(

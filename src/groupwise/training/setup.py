@@ -35,7 +35,7 @@ from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Sampler
 from groupwise.training.identity import agree, of_files, of_tokenizer, versions
-from groupwise.training.loop import Prepared, Run
+from groupwise.training.step import Prepared, Run
 
 Objects = Mapping[str, Callable[..., Any]]
 

@@ -4,22 +4,18 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from groupwise.config import TrainConfig
-from groupwise.model.backends.protocol import Routed
 from groupwise.model.backends.router import has_router_loss
 from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
-from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
 from groupwise.objective.segments import segment_sum
@@ -29,15 +25,7 @@ from groupwise.stopping import now
 from groupwise.training.step_batch import StepBatch, count_step, division, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 from groupwise.training.token_pass import TokenPass
-
-
-class Gap(NamedTuple):
-    """Distance in nats between trainer and engine at the sampled token `token` of an answer, counted from 0."""
-
-    nats: float
-    token: int
-    answer_tokens: int
-    prompt_tokens: int
+from groupwise.training.update_metrics import Gap, domain_metrics, gap_and_entropy, largest_gap, router_metrics
 
 
 @dataclass(frozen=True)
@@ -120,7 +108,7 @@ def accumulate_gradient(
         log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
         gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
-        metrics = {**outputs.metrics, **_gap_and_entropy(gap_N, scores), **by_router, **by_domain}
+        metrics = {**outputs.metrics, **gap_and_entropy(gap_N, scores), **by_router, **by_domain}
         seen = TokenPass.of(micro, log_ratios, scores.entropies_N.detach().float().cpu().numpy())
         measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro), passes=(seen,)))
     return measured
@@ -243,54 +231,6 @@ def update(
     ratios = np.concatenate(log_ratios) if log_ratios else np.empty(0, dtype=np.float32)
     gap = max(gaps, key=lambda gap: (math.isnan(gap.nats), gap.nats), default=None)
     return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios, tuple(faults), gap, tuple(passes))
-
-
-def largest_gap(gap_N: Tensor, batch: StepBatch) -> Gap | None:
-    """Where the distance between trainer and engine is the largest."""
-    if gap_N.numel() == 0:
-        return None
-    nats, at = gap_N.max(dim=0)
-    ends_E = batch.lengths_E.cumsum(0)
-    episode = int((ends_E <= at).sum())
-    length = int(batch.lengths_E[episode])
-    prompt = len(batch.prompt_ids_P[int(batch.group_E[episode])])
-    return Gap(float(nats), int(at) - int(ends_E[episode]) + length, length, prompt)
-
-
-def _gap_and_entropy(gap_N: Tensor, scores: Scores) -> dict[str, Metric]:
-    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
-    return {
-        "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
-        "engine/logp_gap_max": Metric(gap_N.max(), "max"),
-        "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
-    }
-
-
-def router_metrics(routed: Routed, tokens: int) -> dict[str, Metric]:
-    """How a mixture of experts divided the tokens of one pass."""
-    return {
-        "router/aux_loss": Metric(routed.loss.detach(), "mean", tokens),
-        "router/load_max": Metric(routed.load_max, "max"),
-        "router/entropy": Metric(routed.entropy, "mean", tokens),
-    }
-
-
-def domain_metrics(batch: StepBatch, scores: Scores) -> dict[str, Metric]:
-    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token.
-
-    The reference scores only what has a KL coefficient, so that a domain without one has no KL here.
-    """
-    domain_E = [batch.domain_P[p] for p in batch.group_E.tolist()]
-    penalised = {domain for domain, beta in zip(domain_E, batch.kl_coefficient_E.tolist(), strict=True) if beta > 0}
-    metrics: dict[str, Metric] = {}
-    for domain in sorted(set(domain_E)):
-        own_E = torch.tensor([name == domain for name in domain_E], device=batch.trained_E.device)
-        measure = TokenMeasure((batch.trained_E & own_E).repeat_interleave(batch.lengths_E))
-        values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
-        if batch.ref_logps_N is not None and domain in penalised:
-            values |= reference_metrics(measure, scores.logps_N, batch.ref_logps_N)
-        metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
-    return metrics
 
 
 def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:

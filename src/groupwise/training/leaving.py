@@ -1,0 +1,55 @@
+"""The checkpoint of the last finished step: when it is due, and however a run ends."""
+
+from groupwise.errors import BrokenRunError, first_line
+from groupwise.model.reference import fingerprint_weights
+from groupwise.stopping import Stop
+from groupwise.training.checkpoint import save_checkpoint, tensors_of
+from groupwise.training.last_step import LastStep
+from groupwise.training.step import Run
+
+
+def checkpoint(run: Run) -> None:
+    """Save the state of the last finished step.
+
+    Raises:
+        RuntimeError: if the reference is no longer the policy that the run began with, although nothing may train it.
+    """
+    frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
+    if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
+        raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
+    if run.ranks.rank == 0:
+        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
+        run.folder.journal.sync()
+        run.state.files = run.folder.journal.record()
+        tensors = tensors_of(run.policy, moved, run.optimizer)
+        save_checkpoint(run.folder.checkpoints, tensors, run.state, run.config.run.keep_checkpoints)
+
+
+def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
+    """Save the last complete step, as far as that is possible, and tell the error how to resume."""
+    number, work = last.number, stop.work
+    stop.hold("the checkpoint", saves=run.state.step)
+    if stop.is_forced:
+        return
+    is_broken = isinstance(error, BrokenRunError)
+    can_save = (error.is_sound if isinstance(error, BrokenRunError) else last.is_recorded) and last.restore()
+    if can_save:
+        try:
+            checkpoint(run)
+        except Exception as failure:
+            if not isinstance(error, Exception):
+                failure.add_note(
+                    f"Step {run.state.step} could not be saved: make room, and resume from the newest checkpoint: "
+                    f"groupwise train --resume {run.folder.path}"
+                )
+                raise
+            error.add_note(f"Step {run.state.step} could not be saved: {first_line(failure)}")
+            can_save = False
+    # A guard says for itself what to do.
+    if isinstance(error, Exception) and not is_broken:
+        saved = f"step {run.state.step} is saved" if can_save else "the newest checkpoint is an earlier one"
+        error.add_note(
+            f"The run stopped in step {number} of {run.config.run.steps}, at {work or 'its beginning'}; {saved}. "
+            f"Fix the cause and resume: groupwise train --resume {run.folder.path}, with --allow-change rewards if "
+            "that changes a reward function"
+        )
