@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from groupwise.track.rollouts import read_rollouts, rollout_files
 from tests.support import run_ranks
 from tests.support.commands import SMALL, environment
 from tests.support.tiny import relative_difference
@@ -94,12 +95,23 @@ def test_the_number_of_ranks_changes_nothing_but_rounding(folders: dict[int, Pat
     assert after[0]["optimizer/grad_norm"] == pytest.approx(before[0]["optimizer/grad_norm"], rel=1e-5)
     for first, second in zip(before, after, strict=True):
         assert comparable(second) == pytest.approx(comparable(first), rel=2e-3, abs=5e-5)
+    same_rollouts(*(read_rollouts(rollout_files(folder)[2]) for folder in (one, several)))
     weights = [load_file(folder / "model" / "model.safetensors") for folder in (one, several)]
     # AdamW makes a step of full size of a gradient that is nearly 0, whatever its sign.
     assert relative_difference(weights[1], weights[0]) < 1e-4
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in (one, several)]
     assert summaries[1]["after"] == summaries[0]["after"]
     assert summaries[1]["before"] == summaries[0]["before"]
+
+
+def same_rollouts(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> None:
+    """Of each completion the same tokens, and what the rank that trained on it says of them."""
+    assert any(row["ratios"] for row in before)
+    for first, second in zip(before, after, strict=True):
+        for name in ("position", "sample", "ids", "rewards"):
+            assert second[name] == first[name]
+        for name in ("ratios", "entropies", "logps"):
+            assert second[name] == pytest.approx(first[name], abs=2e-3) or second[name] is first[name] is None
 
 
 LONG = [*SMALL, "run.steps=400", "problems.eval_problems=0", "run.checkpoint_every_steps=0"]
