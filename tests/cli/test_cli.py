@@ -22,6 +22,7 @@ from groupwise.model.save import save_model
 from groupwise.track.run_folder import RunFolder
 from tests.support.commands import SMALL, Outcome, bundled_copy, environment, groupwise, start, tree
 from tests.support.tiny import build
+from tests.view.runs import small_run
 
 Run = Callable[..., Outcome]
 
@@ -122,12 +123,14 @@ def test_an_unknown_command_or_option(run: Run) -> None:
         (["config", "--keys"], 1.0),
         (["recipes"], 1.0),
         (["import", "trl", "trl.yaml"], 1.0),
+        (["view", "run"], 1.0),
     ],
 )
 def test_commands_without_a_model_answer_at_once_and_without_torch(
     arguments: list[str], cpu_seconds: float, tmp_path: Path
 ) -> None:
     (tmp_path / "trl.yaml").write_text("learning_rate: 1.0e-6\n")
+    small_run(tmp_path / "run")
     program = (
         f"import sys, time; sys.argv = ['groupwise', *{arguments}]\n"
         "import atexit; from groupwise.cli import main\n"

@@ -7,6 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from groupwise import __version__
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
@@ -119,9 +121,14 @@ def blocks_of(step: int, records: Sequence[Record], pieces: Pieces | None, index
         verdict = record.verdict
         judged = [] if verdict is None else [verdict.extracted, verdict.method, verdict.flags]
         texts.append([prompt, "".join(parts) if parts else record.completion, judged, record.detail])
-        own: dict[str, Any] = {"cuts": counts([len(part.encode("utf-16-le", "replace")) // 2 for part in parts])}
+        own: dict[str, Any] = {"cuts": counts([units_of(part) for part in parts])}
         values.append({**own, **levels_of(record)} if parts else {})
     return block({"prompts": list(prompts), "rows": texts}), block(values)
+
+
+def units_of(part: str) -> int:
+    """The length of a text as JavaScript counts it."""
+    return len(part) if part.isascii() else len(part.encode("utf-16-le", "replace")) // 2
 
 
 def levels_of(record: Record) -> dict[str, Any]:
@@ -133,8 +140,8 @@ def levels_of(record: Record) -> dict[str, Any]:
     if "entropies" in known:
         made["entropy"] = above(known["entropies"], MOST_ENTROPY)
     if "ratios" in known:
-        logs = [math.log(value) if value > 0 else math.nan for value in known["ratios"]]
-        made["ratio"] = around(logs, MOST_LOG_RATIO)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            made["ratio"] = around(np.log(known["ratios"]), MOST_LOG_RATIO)
     if "token_advantages" in known:
         most = max((abs(value) for value in known["token_advantages"] if math.isfinite(value)), default=0.0)
         made |= {"advantage": around(known["token_advantages"], most or 1.0), "most": most}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 # Printable, without the two that JSON escapes; view/data.js knows them too.
 ALPHABET = "".join(chr(code) for code in range(35, 127) if chr(code) != "\\")
@@ -16,13 +16,13 @@ MOST_NATS, MOST_ENTROPY, MOST_LOG_RATIO = 20.0, 12.0, 3.0
 _CHARACTERS = np.frombuffer((ALPHABET + MISSING).encode(), np.uint8)
 
 
-def above(values_T: Sequence[float], most: float) -> str:
+def above(values_T: ArrayLike, most: float) -> str:
     """Values from 0 to `most`, as cube roots: fine near 0, and 1 % of `most` at a fifth of the levels."""
     values = np.asarray(values_T, np.float64) / most
     return _text(np.round(HIGHEST * np.cbrt(values.clip(0, 1))))
 
 
-def around(values_T: Sequence[float], most: float) -> str:
+def around(values_T: ArrayLike, most: float) -> str:
     """Values from -`most` to `most`, as cube roots, 0 in the middle."""
     values = np.asarray(values_T, np.float64) / most
     return _text(MIDDLE + np.round(MIDDLE * np.cbrt(values.clip(-1, 1))))
