@@ -1,6 +1,7 @@
 """The folder of a run of somebody else is resumed or refused in words, and nothing outside of it is written."""
 
 import contextlib
+import gzip
 import hashlib
 import json
 import shutil
@@ -17,6 +18,7 @@ from groupwise.api.results import open_run
 from groupwise.errors import GroupwiseError
 from groupwise.training import setup
 from groupwise.training.checkpoint import MANIFEST, STATE, fault_of
+from groupwise.view.build import page_of
 from tests.options.runs import fresh_policy
 from tests.support.commands import tree
 from tests.support.mutations import changed, damaged, written
@@ -62,7 +64,7 @@ def tried(sound: Path, place: Path, change: Callable[[Path], None]) -> str:
     (place / "next to it" / "file").write_text("stays")
     change(run)
     said = []
-    for read in (lambda: resume(run), lambda: look_at(run)):
+    for read in (lambda: resume(run), lambda: look_at(run), lambda: "".join(page_of(str(run)))):
         try:
             read()
         except GroupwiseError as error:
@@ -104,9 +106,11 @@ def test_changed_files(name: str, data: st.DataObject, sound: Path, place: Path)
     strategy = damaged(whole)
     if name.endswith(".json"):
         strategy = strategy | changed(json.loads(whole)).map(written)
-    if name.endswith(".jsonl"):
-        rows = [json.loads(line) for line in whole.splitlines()]
-        strategy = strategy | changed(rows).map(lambda rows: b"\n".join(written(row) for row in rows))
+    if ".jsonl" in name:
+        lines = gzip.decompress(whole) if name.endswith(".gz") else whole
+        rows = [json.loads(line) for line in lines.splitlines()]
+        texts = damaged(lines) | changed(rows).map(lambda rows: b"\n".join(written(row) for row in rows))
+        strategy = strategy | (texts.map(gzip.compress) if name.endswith(".gz") else texts)
     content = data.draw(strategy)
 
     def change(run: Path) -> None:
