@@ -36,7 +36,9 @@ def join() -> Ranks:
     rank, size = launched
     backend = "gloo"
     if torch.accelerator.is_available() and (device := torch.accelerator.current_accelerator()) is not None:
-        torch.accelerator.set_device_index(_number(os.environ, "LOCAL_RANK"))
+        # A rank without a device of its own is refused later, unless the model is to be on the CPU.
+        if (local := _number(os.environ, "LOCAL_RANK")) < torch.accelerator.device_count():
+            torch.accelerator.set_device_index(local)
         backend = f"cpu:gloo,{device.type}:{dist.get_default_backend_for_device(device)}"
     store = store_of(os.environ, rank, size)
     try:

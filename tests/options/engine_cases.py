@@ -28,7 +28,7 @@ def started_with(name: str, is_cpu: bool = False) -> Any:
     def observe(config: TrainConfig) -> Any:
         options = config.engine
         assert isinstance(options, VllmBase)
-        policy = load_policy("bundled", config.model.compute_dtype)
+        policy = load_policy("bundled", config.model.computes_in)
         given = engine_arguments(options, dtype_of(options, policy), 4096, is_cpu)
         flags = list(as_flags(given))
         flag = "--" + name.replace("_", "-")

@@ -171,10 +171,11 @@ def expected_prompt(trace: Trace) -> str:
 MODEL = {
     "model.path": Case(("bundled", "{model}"), lambda t: t.folder.read_context()["initial_weights"], fingerprint),
     # bfloat16 has 8 bits: the engine's copy differs by about a hundredth of a nat, the trainer's weights stay float32.
+    # On a CPU `auto` is float32.
     "model.compute_dtype": Case(
-        ("float32", "bfloat16"),
-        lambda t: t.metric("engine/logp_gap_max") < 1e-4,
-        lambda t: t.config.model.compute_dtype == "float32",
+        ("auto", "float32", "bfloat16"),
+        lambda t: [t.folder.read_config()["model"]["compute_dtype"], t.metric("engine/logp_gap_max") < 1e-4],
+        lambda t: [(stated := t.config.model.compute_dtype), stated != "bfloat16"],
         base=("objective.old_logps=trainer",),
         same=lambda t: sorted({str(weight.dtype) for weight in t.after.values()}),
     ),

@@ -116,7 +116,7 @@ class TrainConfig(Options):
     @property
     def engine_is_trainer(self) -> bool:
         """Whether the engine runs the trainer's own weights in the trainer's own arithmetic, equal up to rounding."""
-        return isinstance(self.engine, InProcess) and self.model.compute_dtype == "float32"
+        return isinstance(self.engine, InProcess) and self.model.computes_in == "float32"
 
     @property
     def ratio_is_one(self) -> bool:

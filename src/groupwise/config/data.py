@@ -35,8 +35,13 @@ class ModelOptions(Section):
     path: str = "bundled"
     """`bundled`, a Hugging Face model folder, a `.gguf` file, or the id of a model on the hub."""
 
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    """Arithmetic of the matrix products. The weights that the optimizer updates are float32 in either case."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d+)?)$")] = "auto"
+    """Where the model is: cpu, cuda, cuda:N, xpu, xpu:N or mps. `auto` is the accelerator that torch finds, or the CPU.
+    With several ranks each takes the device of its number on its machine."""
+
+    compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of the matrix products; `auto` for bfloat16 on an accelerator, float32 on a CPU. The weights that the
+    optimizer updates are float32 in either case."""
 
     trainable: Literal["all", "all_but_embeddings"] = "all"
     """Which weights are trained. `all_but_embeddings` also leaves an output head alone that shares them."""
@@ -69,9 +74,16 @@ class ModelOptions(Section):
                 yield from unused_option(config, key, "model.adapter=none", "train adapters, as model.adapter=lora")
 
     @property
+    def computes_in(self) -> Literal["float32", "bfloat16"]:
+        """The compute dtype as far as it is known before torch has looked for devices: `device=auto` may be a CPU."""
+        if self.compute_dtype == "auto":
+            return "float32" if self.device in ("auto", "cpu") else "bfloat16"
+        return self.compute_dtype
+
+    @property
     def bytes_per_value(self) -> int:
         """Of a number in the compute dtype."""
-        return 2 if self.compute_dtype == "bfloat16" else 4
+        return 2 if self.computes_in == "bfloat16" else 4
 
     @property
     def bytes_per_frozen(self) -> int:

@@ -14,6 +14,7 @@ from groupwise.evaluation.check_files import usable_rows
 from groupwise.evaluation.measure import measure_all
 from groupwise.grading.grader import Grader
 from groupwise.model.choose_backend import choose_backend
+from groupwise.model.device import choose_device, settled
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.lora import with_adapters
 from groupwise.model.prompt import PromptRenderer
@@ -58,7 +59,9 @@ def evaluate(config: TrainConfig, objects: Mapping[str, Callable[..., Any]] | No
 
 def _load(config: TrainConfig) -> tuple[Policy, ThreadChoice, PromptRenderer]:
     options, seed = config.model, derive_seed(config.run.seed, "adapters")
-    policy = load_policy(options.path, options.compute_dtype, stop_ids=tuple(config.sampling.stop_ids))
+    device = choose_device(options.device).device
+    dtype = settled(config, device).model.computes_in
+    policy = load_policy(options.path, dtype, stop_ids=tuple(config.sampling.stop_ids), device=device)
     policy = with_adapters(policy, options.adapter, seed, options.weights_dtype)
     threads = choose_threads(config.run.threads, policy.model.config.hidden_size)
     return policy, threads, PromptRenderer(policy.tokenizer, config.prompt)

@@ -45,7 +45,7 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
         why = "weights and moments as the last step left them, in main memory, for a stop between two updates"
         costs.append(cost("copy of the last step", lambda n: n.copy, why))
     if has_adapters or not config.engine_is_trainer:
-        why = f"{config.model.compute_dtype}, {config.model.bytes_per_value} bytes a weight, while sampling"
+        why = f"{config.model.computes_in}, {config.model.bytes_per_value} bytes a weight, while sampling"
         why += "; with merged adapters, what is not merged is shared where it can be" if has_adapters else ""
         costs.append(cost("engine copy", lambda n: n.engine.weights, why))
     if config.uses_kl:

@@ -12,6 +12,7 @@ from groupwise.memory.needs import Needs, needs_of, shown_bytes
 from groupwise.memory.pass_memory import PassMemory, Shape, run_pass, worst_rows, worst_shapes
 from groupwise.memory.truncated_model import layer_list
 from groupwise.model.backends.activation_checkpointing import layers_of
+from groupwise.model.device import give_back_memory
 from groupwise.model.load import Policy
 from groupwise.model.size import size_of
 from groupwise.ranks import Ranks
@@ -52,7 +53,12 @@ class MicroBatches:
 
 
 def fit_micro_batches(
-    config: TrainConfig, policy: Policy, longest_prompt: int, ranks: Ranks, tokens: int | None = None
+    config: TrainConfig,
+    policy: Policy,
+    longest_prompt: int,
+    ranks: Ranks,
+    tokens: int | None = None,
+    may_raise: bool = False,
 ) -> MicroBatches:
     """Lower `batch.micro_batch_tokens` by halves until the worst case fits into the memory that is free here.
 
@@ -66,6 +72,7 @@ def fit_micro_batches(
         longest_prompt: in tokens.
         ranks: the processes that train together.
         tokens: of a resumed run, which keeps the budget that it began with.
+        may_raise: double the budget as long as the worst case fits, up to a whole optimizer step.
 
     Raises:
         UsageError: if one longest answer by itself does not fit, or if there are no layers to compute again.
@@ -89,7 +96,7 @@ def fit_micro_batches(
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
     needs = needs_of(config, size_of(policy.model), longest_prompt)
-    if policy.device.type == "cuda":
+    if policy.device.type != "cpu":
         # It is in main memory.
         needs = replace(needs, copy=0)
     memory = PassMemory(policy, config)
@@ -104,11 +111,14 @@ def fit_micro_batches(
     def fits(budget: int) -> bool:
         if usable is not None and step_bytes(budget) > usable:
             return False
-        return policy.device.type != "cuda" or worst_case_runs(policy, config, needs, memory, shapes(budget))
+        return policy.device.type == "cpu" or worst_case_runs(policy, config, needs, memory, shapes(budget))
 
     budget = asked
     while tokens is None and budget and not fits(budget):
         budget = budget // 2 if budget >= longest else 0
+    most = samples * groups * (longest_prompt + longest)
+    while may_raise and tokens is None and usable is not None and 0 < budget < most and fits(2 * budget):
+        budget *= 2
     budget = min(ranks.gather(budget))
     needed = step_bytes(budget) if budget else needs.peak(memory.bytes(alone))
     fitted = MicroBatches(budget, asked, step_bytes(asked), needed, usable, needs)
@@ -129,7 +139,7 @@ def worst_case_runs(policy: Policy, config: TrainConfig, needs: Needs, memory: P
     finally:
         for _, weight in policy.trainable():
             weight.grad = None
-        torch.cuda.empty_cache()
+        give_back_memory()
     return True
 
 
@@ -144,7 +154,7 @@ def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> 
     ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
     if not config.batch.activation_checkpointing:
         ways.insert(0, "set batch.activation_checkpointing=true")
-    if config.model.compute_dtype == "float32":
+    if config.model.computes_in == "float32":
         ways.append("set model.compute_dtype=bfloat16")
     advice = "; ".join(ways)
     return (

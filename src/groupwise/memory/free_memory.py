@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from groupwise.model.device import free_device_bytes
 from groupwise.ranks import Ranks
 
 UNLIMITED = 2**60
@@ -15,9 +16,8 @@ def free_bytes(device: torch.device, ranks: Ranks) -> int | None:
 
     Processes that run on one machine divide its main memory.
     """
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    if device.type != "cpu":
+        return free_device_bytes(device)
     sharers = ranks.on_this_machine()
     free_here = free_main_bytes(Path("/proc"), Path("/sys/fs/cgroup"))
     return None if free_here is None else free_here // sharers

@@ -29,6 +29,7 @@ from groupwise.errors import DataError
 from groupwise.model.adapters import in_checkpoint_form, model_to_sample
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
+from groupwise.model.device import CPU
 from groupwise.model.foreign_files import check_config, check_files, foreign
 from groupwise.model.size import ADAPTER_CONFIG, base_path, model_folder, stored_dtype
 from groupwise.model.special_ids import stop_ids_of, think_ids_of
@@ -121,11 +122,12 @@ def load_policy(
     compute_dtype: Literal["float32", "bfloat16"] = "float32",
     trainable: Literal["all", "all_but_embeddings"] = "all",
     stop_ids: Sequence[int | str] = (),
+    device: torch.device = CPU,
 ) -> Policy:
     """Load a model in float32, in evaluation mode (dropout would change every log-probability).
 
     A folder of adapters is the model that they belong to, with the adapters merged into it.
-    stop_ids: tokens that end a completion, next to those that the model's own files name.
+    stop_ids: tokens that end a completion, next to those that the model's own files name. device: where it goes.
 
     Raises:
         DataError: if the folder, one of its files, or an end-of-sequence token is missing, if only pickled weights are
@@ -134,7 +136,7 @@ def load_policy(
     if base_path(path) != path:
         from groupwise.model.lora import load_merged
 
-        return load_merged(path, compute_dtype, trainable, stop_ids)
+        return load_merged(path, compute_dtype, trainable, stop_ids, device)
     transformers_logging.disable_progress_bar()
     for variable in SHAPE_CACHES:
         os.environ.setdefault(variable, SHAPES_KEPT)
@@ -145,7 +147,7 @@ def load_policy(
         model, tokenizer = _from_folder(Path(where))
     else:
         model, tokenizer = _from_pretrained(where, "there is no folder '{}', and as the id of a model on the hub it")
-    model.eval()
+    nn.Module.to(model.eval(), device)
     choose_trainable(model, trainable)
     return Policy(
         model=model,

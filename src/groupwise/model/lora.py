@@ -208,9 +208,9 @@ def save_adapters(policy: Policy, folder: Path) -> None:
         file.chmod(0o644)
 
 
-def load_merged(path: str, compute_dtype: Any, trainable: Any, stop_ids: Any) -> Policy:
+def load_merged(path: str, compute_dtype: Any, trainable: Any, stop_ids: Any, device: Any) -> Policy:
     """The model that the adapters of a folder belong to, with these merged into it; see `load_policy`."""
-    policy = saved_adapters(load_policy(base_path(path), compute_dtype, stop_ids=stop_ids), Path(path))
+    policy = saved_adapters(load_policy(base_path(path), compute_dtype, stop_ids=stop_ids, device=device), Path(path))
     for layer in adapted_layers(policy.model).values():
         layer.base_layer.weight.data = merged_weight(layer)
     without_adapters(policy.model)

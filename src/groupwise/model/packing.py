@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupwise.model.backends.attention import PackedRuns, SharedPromptAttention
+from groupwise.model.device import sent
 
 Ids = NDArray[np.int64]
 
@@ -91,13 +92,13 @@ def pack(groups: Sequence[SequenceGroup], device: torch.device) -> PackedBatch:
 
     def row(parts: list[Ids]) -> Tensor:
         joined = np.concatenate(parts) if parts else np.empty(0, np.int64)
-        return torch.from_numpy(joined.astype(np.int64)).to(device)
+        return sent(torch.from_numpy(joined.astype(np.int64)), device)
 
     return PackedBatch(
         token_ids_1T=row(tokens).unsqueeze(0),
         position_ids_1T=row(positions).unsqueeze(0),
         predictor_N=row(predictors),
         target_ids_N=row(targets),
-        lengths_B=torch.tensor(scored, dtype=torch.int64, device=device),
+        lengths_B=sent(torch.tensor(scored, dtype=torch.int64), device),
         attention=SharedPromptAttention(PackedRuns(prompts, starts, lengths, owners), device),
     )

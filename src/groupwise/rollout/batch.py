@@ -146,10 +146,11 @@ class Record:
             for row in (self._ending_V[token_A] & rows.running_A & ~stopping_A).nonzero().squeeze(1).tolist():
                 ids = self._tokens_BT[rows.sequence_A[row], : rows.position_A[row]].tolist()
                 stopping_A[row] = self._strings.are_in(ids)
-        stopped = rows.sequence_A[stopping_A]
-        self._length_B[stopped] = rows.position_A[stopping_A]
-        self._stopped_B[stopped] = True
-        ended_A = rows.running_A & (self._length_B[rows.sequence_A] <= rows.position_A)
+        # Every row is written, those that do not stop as they were: to pick rows out a device would be waited for.
+        length_A = torch.where(stopping_A, rows.position_A, self._length_B[rows.sequence_A])
+        self._length_B[rows.sequence_A] = length_A
+        self._stopped_B[rows.sequence_A] |= stopping_A
+        ended_A = rows.running_A & (length_A <= rows.position_A)
         rows.running_A = rows.running_A & ~ended_A
         return rows.sequence_A[ended_A]
 

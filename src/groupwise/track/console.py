@@ -122,7 +122,7 @@ def plan_lines(
     spare = head - (policy.vocabulary or head)
     unused = f"; the tokenizer has no tokens for {spare} of {head} ids, which are never sampled" if spare else ""
     return [
-        f"model     {policy.name}: {weights}, {config.model.compute_dtype} compute{unused}",
+        f"model     {policy.name}: {weights}, {config.model.computes_in} compute{unused}",
         f"problems  {problems}; {measured}",
         f"step      {batch.prompts_per_step} problems × {batch.samples_per_prompt} samples of at most "
         f"{config.sampling.max_new_tokens} tokens, {updates} optimizer {'step' if updates == 1 else 'steps'}; "

@@ -163,7 +163,9 @@ def load_checkpoint(
             for name, tensor in kept.items():
                 tensor.copy_(stored[name])
     for name, weight in own.items():
-        stored = {key.split("/", 1)[0]: tensor for key, tensor in tensors.items() if key.split("/", 1)[1] == name}
+        stored = {
+            key.split("/", 1)[0]: t.to(weight.device) for key, t in tensors.items() if key.split("/", 1)[1] == name
+        }
         if stored:
             optimizer.state[weight] = stored
     return read_state(path)

@@ -39,6 +39,7 @@ _LOADED = {
     "chat_template": ("prompt.template", "the chat template"),
     "problems": ("problems.train", "the problems that are trained on"),
     "eval_problems": ("problems.eval", "the problems that are measured on"),
+    "device": ("model.device", "the kind of device, and with it the rounding"),
 }
 
 

@@ -4,9 +4,8 @@ import gc
 from collections.abc import Callable
 from typing import TypeVar
 
-import torch
-
 from groupwise.errors import MemoryLimitError, first_line
+from groupwise.model.device import give_back_memory
 from groupwise.stopping import is_out_of_memory
 from groupwise.training.last_step import LastStep
 from groupwise.training.step import Run
@@ -28,8 +27,7 @@ def with_less(act: Callable[[], T], less: Callable[[], str], say: Callable[[str]
             reason = first_line(error)
         # Behind the handler, so that what the error held is given back.
         gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        give_back_memory()
         say(f"out of memory: {less()} ({reason})")
 
 

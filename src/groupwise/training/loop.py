@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from groupwise.config import TrainConfig
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
+from groupwise.model.device import wait_for
 from groupwise.model.reference import refresh
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.ranks import Ranks
@@ -76,7 +78,7 @@ def steps(run: Run, stop: Stop) -> Iterator[Step]:
 def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longest") -> Step:
     """The next step, with its records and, where it is due, its checkpoint."""
     config, state, ranks = run.config, run.state, run.ranks
-    clock, number = Clock(), state.step + 1
+    clock, number = Clock(partial(wait_for, run.policy.device)), state.step + 1
 
     def finish() -> None:
         stop.hold(f"step {number}", saves=number)

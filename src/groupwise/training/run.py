@@ -237,7 +237,9 @@ def _measure_initial(run: Run) -> dict[str, Measurement]:
     policy = run.initial
     if policy is None:
         options, stop_ids = run.config.model, tuple(run.config.sampling.stop_ids)
-        policy = run_like(load_policy(options.path, options.compute_dtype, stop_ids=stop_ids), run.policy)
+        policy = run_like(
+            load_policy(options.path, options.computes_in, stop_ids=stop_ids, device=run.policy.device), run.policy
+        )
     if not all(run.ranks.gather(fingerprint_weights(policy) == run.context["initial_weights"])):
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}

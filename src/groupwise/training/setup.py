@@ -10,14 +10,16 @@ from typing import Any
 import torch
 
 from groupwise.config import TrainConfig
+from groupwise.config.checks import contradictions
 from groupwise.data.files import ProblemFile, fingerprint
 from groupwise.data.sources import eval_problems, open_sources, read_files
-from groupwise.errors import DataError
+from groupwise.errors import DataError, UsageError
 from groupwise.evaluation.check_files import usable_rows
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.backends.router import has_router_loss
 from groupwise.model.choose_backend import choose_backend
+from groupwise.model.device import CPU, choose_device, is_left_open, settled
 from groupwise.model.load import Policy, load_policy
 from groupwise.model.lora import with_adapters
 from groupwise.model.prompt import PromptRenderer
@@ -57,6 +59,15 @@ def check_domains(found: tuple[str, ...], named: Iterable[str]) -> list[str]:
     return [f"no problem belongs to the domain {name}: its table in domains has no effect" for name in unknown]
 
 
+def arithmetic_remarks(stated: TrainConfig, config: TrainConfig) -> list[str]:
+    """Warnings that only the device's arithmetic gives rise to. Raises UsageError for what it makes impossible."""
+    known = contradictions(stated) if stated != config else []
+    new = [finding for finding in contradictions(config) if finding not in known] if stated != config else []
+    if errors := [finding.message for finding in new if finding.level == "error"]:
+        raise UsageError(f"with model.compute_dtype={config.model.compute_dtype}: {'; '.join(errors)}")
+    return [finding.message for finding in new if finding.level == "warning"]
+
+
 def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
     """AdamW over the trained weights."""
     options = config.optimizer
@@ -81,11 +92,11 @@ def named_files(config: TrainConfig) -> dict[str, ProblemFile]:
     return read_files(config.problems, (*config.problems.train_sources, *config.problems.eval_sources))
 
 
-def configured_policy(config: TrainConfig) -> Policy:
-    """The model with its adapters, as the run begins."""
+def configured_policy(config: TrainConfig, device: torch.device = CPU) -> Policy:
+    """The model with its adapters, as the run begins, on a device."""
     options = config.model
     stop_ids = tuple(config.sampling.stop_ids)
-    policy = load_policy(options.path, options.compute_dtype, options.trainable, stop_ids)
+    policy = load_policy(options.path, options.computes_in, options.trainable, stop_ids, device)
     seed = derive_seed(config.run.seed, "adapters")
     return with_adapters(policy, options.adapter, seed, options.weights_dtype)
 
@@ -109,9 +120,17 @@ def prepare(
     ranks = Ranks.current().waiting(config.run.deadline_seconds)
     until = time.monotonic() + (config.run.stop_after_seconds or math.inf)
     with ExitStack() as stack:
+        chosen = choose_device(config.model.device, ranks.size)
+        facts = {"options": config.model_dump(), "versions": versions(), "device": chosen.device.type}
         files = named_files(config)
-        agree({"options": config.model_dump(), "versions": versions(), **of_files(config, files)}, ranks)
-        policy = configured_policy(config)
+        agree({**facts, **of_files(config, files)}, ranks)
+        may_raise, stated = is_left_open(config, chosen.device), config
+        config = settled(config, chosen.device)
+        if chosen.device.type != "cpu":
+            tracker.note(f"device    {chosen.shown(config.model.computes_in)}")
+        for remark in arithmetic_remarks(stated, config):
+            tracker.note(f"warning: {remark}")
+        policy = configured_policy(config, chosen.device)
         width, sharers = policy.model.config.hidden_size, ranks.on_this_machine()
         threads = threads or config.run.threads
         if ranks.size > 1:
@@ -144,7 +163,7 @@ def prepare(
         initial = None if policy.adapter is None else frozen_copy(policy)
         for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
             tracker.note(line)
-        micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens)
+        micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens, may_raise)
         tracker.note(f"memory    {micro}")
         engine = make_engine(config, policy, tracker.note)
         sampling = sampling_params(config.sampling, policy.stop_ids)
@@ -154,6 +173,7 @@ def prepare(
         tracker.note(f"check     trainer and engine agree {within}")
         context = {
             "problems": source.fingerprint,
+            "device": policy.device.type,
             "threads": choice.threads,
             "micro_batch_tokens": micro.tokens,
             "torch": torch.__version__,
@@ -186,7 +206,7 @@ def prepare(
 def assemble(config: TrainConfig, prepared: Prepared, folder: RunFolder, state: TrainState, tracker: Tracker) -> Run:
     """The run in its folder, with micro-batches that fit."""
     batch = config.batch.model_copy(update={"micro_batch_tokens": prepared.context["micro_batch_tokens"]})
-    fitting, ranks = config.model_copy(update={"batch": batch}), Ranks.current()
+    fitting, ranks = settled(config.model_copy(update={"batch": batch}), prepared.policy.device), Ranks.current()
     ranks = ranks.waiting(config.run.deadline_seconds)
     return Run(
         **vars(prepared), config=fitting, stated=config, folder=folder, state=state, ranks=ranks, tracker=tracker

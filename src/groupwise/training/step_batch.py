@@ -15,6 +15,7 @@ from torch import Tensor
 from groupwise.completion import KeptSets
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
+from groupwise.model.device import CPU, sent
 from groupwise.model.packing import Ids, PackedBatch, SequenceGroup, pack
 from groupwise.model.score import SamplingMask
 from groupwise.objective.reductions.reduction import StepTotals, group_token_totals
@@ -122,27 +123,27 @@ class StepBatch:
         return replace(self, **parts)
 
     def to(self, device: torch.device) -> StepBatch:
-        """Its tensors on a device."""
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
+        """Its tensors on a device, see `sent`."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {name: sent(value, device) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **values | moved)
 
-    def packed(self) -> PackedBatch:
-        """One row of tokens with each prompt once, the sampled tokens in the order of N."""
+    def packed(self, device: torch.device = CPU) -> PackedBatch:
+        """One row of tokens on a device, with each prompt once, the sampled tokens in the order of N."""
         made = []
         group_B = self.group_E[self.episode_B].tolist()
         for group, run in groupby(range(len(group_B)), key=group_B.__getitem__):
             own = list(run)
             sampled = None if self.sampled_B is None else tuple(self.sampled_B[b] for b in own)
             made.append(SequenceGroup(self.prompt_ids_P[group], tuple(self.token_ids_B[b] for b in own), sampled))
-        return pack(made, self.lengths_E.device)
+        return pack(made, device)
 
-    def sampling_mask(self) -> SamplingMask | None:
-        """The sets that the tokens were sampled from."""
+    def sampling_mask(self, device: torch.device = CPU) -> SamplingMask | None:
+        """The sets that the tokens were sampled from, on a device."""
         if self.kept_E is None:
             return None
         ids, counts_N = (np.concatenate(part) for part in zip(*((k.ids, k.counts_T) for k in self.kept_E), strict=True))
-        device = self.lengths_E.device
-        return SamplingMask(torch.from_numpy(ids).to(device).long(), torch.from_numpy(counts_N).to(device).long())
+        return SamplingMask(*(sent(torch.from_numpy(part), device).long() for part in (ids, counts_N)))
 
 
 def step_batch(groups: Sequence[GradedGroup], advantages_PG: NDArray[np.float64], config: TrainConfig) -> StepBatch:

@@ -163,9 +163,9 @@ def scored(
     for number, part in enumerate(parts, start=1):
         now(f"scoring micro-batch {number} of {len(parts)}")
         episodes = wanted[part]
-        micro = batch.take(episodes).to(policy.device)
+        micro = batch.take(episodes)
         with torch.no_grad():
-            scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+            scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
         for name in names:
             own = getattr(scores, name).cpu()
             whole[name] = whole[name].to(own.dtype)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from groupwise.config import TrainConfig
 from groupwise.model.backends.router import has_router_loss
+from groupwise.model.device import sent
 from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
@@ -91,12 +93,13 @@ def accumulate_gradient(
     scoring = scoring_of(config, entropy_gradient=entropy_coefficient > 0)
     scoring = replace(scoring, router=has_router_loss(policy.model))
     moving = with_gradient(batch, config, entropy_coefficient)
-    measured = []
+    seen: list[tuple[StepBatch, dict[str, Metric]]] = []
+    values_3N: list[Tensor] = []
     parts = micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts)
     for number, episodes in enumerate(parts, start=1):
         now(f"micro-batch {number} of {len(parts)}")
-        micro = moving.take(episodes).to(policy.device)
-        scores = score(policy, micro.packed(), scoring, micro.sampling_mask())
+        micro = moving.take(episodes)
+        scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
         inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
         outputs = policy_loss(objective, inputs)
         loss, by_router = outputs.loss, {}
@@ -105,31 +108,44 @@ def accumulate_gradient(
             loss = loss + config.model.router_aux_coefficient * share * scores.routed.loss
             by_router = router_metrics(scores.routed, scores.logps_N.numel())
         loss.backward()
-        log_ratios = (scores.logps_N.detach() - inputs.old_logps_N).cpu().numpy()
+        logps_N = scores.logps_N.detach()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
-        gap_N = (scores.logps_N.detach() - micro.sampler_logps_N).abs()
-        metrics = {**outputs.metrics, **gap_and_entropy(gap_N, scores), **by_router, **by_domain}
-        seen = TokenPass.of(micro, log_ratios, scores.entropies_N.detach().float().cpu().numpy())
-        measured.append(Updated(metrics, log_ratios, gap=largest_gap(gap_N, micro), passes=(seen,)))
-    return measured
+        gap_N = (logps_N - sent(micro.sampler_logps_N, policy.device)).abs()
+        seen.append((micro, {**outputs.metrics, **gap_and_entropy(gap_N, scores), **by_router, **by_domain}))
+        values_3N.append(torch.stack([logps_N - inputs.old_logps_N, scores.entropies_N.detach().float(), gap_N]))
+    # Fetched together, so that a device never waits for this process between two micro-batches.
+    fetched = torch.cat(values_3N, dim=1).cpu().split([v.shape[1] for v in values_3N], dim=1) if values_3N else ()
+    return [_updated(micro, metrics, own_3N) for (micro, metrics), own_3N in zip(seen, fetched, strict=True)]
+
+
+def _updated(micro: StepBatch, metrics: dict[str, Metric], values_3N: Tensor) -> Updated:
+    """Of one micro-batch; values_3N: log-ratios, entropies and distances to the engine, on the CPU."""
+    log_ratios_N, entropies_N, gap_N = values_3N
+    token_pass = TokenPass.of(micro, log_ratios_N.numpy(), entropies_N.float().numpy())
+    return Updated(metrics, log_ratios_N.numpy(), gap=largest_gap(gap_N, micro), passes=(token_pass,))
 
 
 def loss_inputs(
     batch: StepBatch, scores: Scores, totals: StepTotals, config: TrainConfig, entropy_coefficient: float
 ) -> LossInputs:
-    """The inputs of the loss for one micro-batch, each token with its weight."""
-    lengths_E = batch.lengths_E
-    policy_reduction = config.objective.reduction
-    inputs = ReductionInputs(lengths_E, totals, config.sampling.max_new_tokens, batch.group_tokens_E)
+    """The inputs of the loss for one micro-batch, each token with its weight, where the scores are."""
+    device, policy_reduction = scores.logps_N.device, config.objective.reduction
+    inputs = ReductionInputs(batch.lengths_E, totals, config.sampling.max_new_tokens, batch.group_tokens_E)
     penalised, in_reward = config.uses_kl, config.kl.in_reward
     kl_reduction = config.kl.reduction.given(policy_reduction)
+    # Weights follow from lengths that the CPU knows: a device would have to be asked for them.
+    weights_N = sent(policy_reduction.token_weights(inputs, batch.trained_E), device)
+    kl_weights_N = None
+    if kl_reduction is not policy_reduction:
+        kl_weights_N = sent(kl_reduction.token_weights(inputs, batch.trained_E), device)
+    batch = batch.to(device)
     old_logps_N = scores.logps_N.detach() if batch.old_logps_N is None else batch.old_logps_N
     return LossInputs(
         new_logps_N=scores.logps_N,
         old_logps_N=old_logps_N,
-        lengths_E=lengths_E,
+        lengths_E=batch.lengths_E,
         advantages_N=batch.advantages_N,
-        weights_N=policy_reduction.token_weights(inputs, batch.trained_E),
+        weights_N=weights_N,
         entropy_N=scores.entropies_N,
         ref_logps_N=batch.ref_logps_N,
         sampler_logps_N=batch.sampler_logps_N,
@@ -137,7 +153,7 @@ def loss_inputs(
         policy_mask_N=batch.policy_mask_N,
         kl_coefficient_E=batch.kl_coefficient_E if penalised and not in_reward else None,
         referenced_E=batch.kl_coefficient_E > 0,
-        kl_weights_N=None if kl_reduction is policy_reduction else kl_reduction.token_weights(inputs, batch.trained_E),
+        kl_weights_N=kl_weights_N,
         entropy_coefficient=entropy_coefficient,
         drift_coefficient_N=batch.drift_N,
         surrogate_step_N=batch.surrogate_step_N,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from groupwise.model.backends.protocol import Routed
+from groupwise.model.device import sent
 from groupwise.model.score import Scores
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric
@@ -52,18 +53,20 @@ def router_metrics(routed: Routed, tokens: int) -> dict[str, Metric]:
 
 
 def domain_metrics(batch: StepBatch, scores: Scores) -> dict[str, Metric]:
-    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token.
+    """Entropy and KL(π_new ‖ π_ref) of the trained tokens of each domain, in nats per token; the batch is on the CPU.
 
     The reference scores only what has a KL coefficient, so that a domain without one has no KL here.
     """
     domain_E = [batch.domain_P[p] for p in batch.group_E.tolist()]
     penalised = {domain for domain, beta in zip(domain_E, batch.kl_coefficient_E.tolist(), strict=True) if beta > 0}
     metrics: dict[str, Metric] = {}
+    device = scores.logps_N.device
+    ref_logps_N = None if batch.ref_logps_N is None else sent(batch.ref_logps_N, device)
     for domain in sorted(set(domain_E)):
-        own_E = torch.tensor([name == domain for name in domain_E], device=batch.trained_E.device)
-        measure = TokenMeasure((batch.trained_E & own_E).repeat_interleave(batch.lengths_E))
+        own_E = torch.tensor([name == domain for name in domain_E])
+        measure = TokenMeasure(sent((batch.trained_E & own_E).repeat_interleave(batch.lengths_E), device))
         values = {"policy/entropy_at_temperature_1": measure.mean(scores.entropies_at_1_N)}
-        if batch.ref_logps_N is not None and domain in penalised:
-            values |= reference_metrics(measure, scores.logps_N, batch.ref_logps_N)
+        if ref_logps_N is not None and domain in penalised:
+            values |= reference_metrics(measure, scores.logps_N, ref_logps_N)
         metrics |= {f"domain/{domain}/{name}": metric for name, metric in values.items()}
     return metrics

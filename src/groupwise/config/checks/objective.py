@@ -94,7 +94,7 @@ def old_logps(config: TrainConfig) -> Iterator[Finding]:
     """Source of the old log-probabilities."""
     options, uses = config.objective, config.uses_of_old
     counted = options.surrogate.compares_sampler
-    if options.old_logps == "sampler" and config.model.compute_dtype == "bfloat16" and uses and not counted:
+    if options.old_logps == "sampler" and config.model.computes_in == "bfloat16" and uses and not counted:
         text = (
             "objective.old_logps=sampler with model.compute_dtype=bfloat16: the engine's bfloat16 copy differs from "
             f"the trainer by about a hundredth of a nat a token, which {uses[0]} takes for a change of the policy; set "

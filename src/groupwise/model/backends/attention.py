@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from groupwise.model.backends.packed_cpu.tiles import Tile, tile_attention, tiles_of
+from groupwise.model.device import sent
 
 IMPLEMENTATION = "groupwise"
 
@@ -123,10 +124,7 @@ class Block:
         return Block(
             rows,
             width,
-            position.reshape(-1).to(device),
-            slots[real].to(device),
-            position[real].to(device),
-            length.view(rows).to(device),
+            *(sent(part, device) for part in (position.reshape(-1), slots[real], position[real], length.view(rows))),
         )
 
     def pad(self, packed_1HTD: Tensor) -> Tensor:
@@ -221,7 +219,7 @@ class _PaddedAttention:
         self._buckets = []
         for members in similar(runs.lengths):
             block = Block.of_runs([runs.starts[b] for b in members], [runs.lengths[b] for b in members], device)
-            prompt_B = torch.tensor([runs.owners[b] for b in members], device=device)
+            prompt_B = sent(torch.tensor([runs.owners[b] for b in members]), device)
             self._buckets.append(_Bucket(block, prompt_B, _mask(self._prompts, block, prompt_B)))
         rows = [self._prompts.row_R, *(bucket.block.row_R for bucket in self._buckets)]
         self._order_T = torch.cat(rows).argsort()
