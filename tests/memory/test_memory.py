@@ -95,7 +95,7 @@ def test_the_bytes_alive_are_those_of_torch_s_own_allocator() -> None:
 )
 def test_parts_of_a_pass_tell_what_it_needs(architecture: str, options: dict[str, Any]) -> None:
     config = config_of(**options)
-    policy = replace(fresh(architecture), compute_dtype=getattr(torch, config.model.compute_dtype))
+    policy = replace(fresh(architecture), compute_dtype=getattr(torch, config.model.computes_in))
     measured = PassMemory(policy, config)
     for shape in (Shape(40, 60, 8, 2), Shape(30, 16, 8, 5), Shape(100, 400, 1)):
         _, timeline = run_pass(policy, config, shape, config.batch.logits_chunk_tokens)

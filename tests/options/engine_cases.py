@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from groupwise.config import TrainConfig
 from groupwise.errors import GroupwiseError
+from groupwise.model.device import choose_device
 from groupwise.model.load import load_policy
 from groupwise.model.size import size_of
 from groupwise.rollout.engine_options import VllmBase, VllmServer
@@ -16,6 +17,7 @@ from groupwise.rollout.vllm.arguments import as_flags, dtype_of, engine_argument
 from groupwise.rollout.vllm.server import VllmServerEngine
 from tests.options.case import ByHand
 from tests.support.fake_vllm import FakeVllm
+from tests.support.pretend_cards import cuda_devices
 
 IN_PROCESS, SERVER = "engine=vllm", "engine=vllm_server"
 WEIGHTS = sum(weight.numel() for weight in load_policy("bundled").model.parameters())
@@ -58,6 +60,12 @@ def bytes_needed(config: TrainConfig) -> int:
     return needed.weights if config.engine.type == "inprocess" else needed.total
 
 
+def device(config: TrainConfig) -> str:
+    """Where the model is on a machine with two cards."""
+    with cuda_devices(2):
+        return str(choose_device(config.model.device).device)
+
+
 def sent(config: TrainConfig) -> dict[str, Any]:
     """Where a server finds weights, and the key that it is sent."""
     options = config.engine
@@ -87,6 +95,7 @@ SHARED = Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()
 GIB = 1 << 30
 
 ENGINES: dict[str, ByHand] = {
+    "model.device": ByHand({"auto": "cuda:0", "cpu": "cpu", "cuda:1": "cuda:1"}, device),
     # What 4 bytes each of the weights need: in their place, while they are handed over, or nothing of the trainer's.
     "engine": ByHand(
         {
