@@ -14,20 +14,27 @@ THEME = resources.files("groupwise.page").joinpath("theme.css").read_text(encodi
 
 
 def html_page(
-    title: str, body: str, styles: Sequence[str], scripts: Sequence[str], blocks: Mapping[str, bytes]
+    title: str,
+    body: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    blocks: Mapping[str, bytes],
+    inline_styles: bool = False,
 ) -> Iterator[str]:
     """The page in parts, in order.
 
     body: markup of the package, trusted. Everything that a model wrote belongs into `blocks`, from where a script puts
     it into the page as text. blocks: by id; a script finds one as base64 in an element that is never run, see `block`.
+    inline_styles: elements may have a style of their own, as the charts of a library do.
 
     Nothing is loaded from anywhere, and no script runs but these: a Content-Security-Policy names them by their hashes.
     """
     style, script = "\n".join([THEME, *styles]), "\n".join(scripts)
     if "</style" in style.lower() or "</script" in script.lower() or "<!--" in script:
         raise ValueError("a style or script of a page would end its own element")
+    allowed = "'unsafe-inline'" if inline_styles else f"'{_digest(style)}'"
     policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
+        f"default-src 'none'; style-src {allowed}; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     yield (
