@@ -22,7 +22,7 @@ LEVELS = (
     {"memory"},
     {"explaining", "importing"},
     {"track"},
-    {"evaluation", "view"},
+    {"evaluation", "report", "view"},
     {"training"},
     {"api", "bundled"},
     {"cli"},

@@ -124,6 +124,7 @@ def test_an_unknown_command_or_option(run: Run) -> None:
         (["recipes"], 1.0),
         (["import", "trl", "trl.yaml"], 1.0),
         (["view", "run"], 1.0),
+        (["report", "run"], 1.0),
     ],
 )
 def test_commands_without_a_model_answer_at_once_and_without_torch(
@@ -131,6 +132,7 @@ def test_commands_without_a_model_answer_at_once_and_without_torch(
 ) -> None:
     (tmp_path / "trl.yaml").write_text("learning_rate: 1.0e-6\n")
     small_run(tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1, "reward/total/mean": 0.5}\n')
     program = (
         f"import sys, time; sys.argv = ['groupwise', *{arguments}]\n"
         "import atexit; from groupwise.cli import main\n"
@@ -162,6 +164,7 @@ def test_version_and_help(run: Run) -> None:
         ["grade"],
         ["check"],
         ["config"],
+        ["report"],
         ["view"],
         ["import", "trl"],
     ):

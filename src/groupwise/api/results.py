@@ -11,6 +11,7 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.findings import suggest_word
+from groupwise.report.build import write_report
 from groupwise.track.rollouts import read_rollouts, rollout_files, whole_rows
 from groupwise.track.run_folder import RunFolder, where_it_began
 
@@ -140,6 +141,13 @@ class Run:
                 f"{', '.join(map(str, kept)) or 'none'}"
             )
         return read_rollouts(kept[step])
+
+    def report(self, output: str | Path | None = None) -> Path:
+        """Write the report of the run, finished or not, as one HTML file, RUN/report.html without `output`; its path.
+
+        Raises DataError where no step is finished yet.
+        """
+        return write_report(str(self.folder), None if output is None else Path(output))
 
     def _refuse_unfinished(self) -> None:
         if not self.is_finished:

@@ -40,6 +40,7 @@ def train(
     from groupwise.evaluation.tables import print_summary
     from groupwise.launch import join
     from groupwise.ranks import Ranks
+    from groupwise.report.build import write_report
     from groupwise.track.console import ConsoleTracker
     from groupwise.track.tracker import Tracker
     from groupwise.training import run
@@ -70,6 +71,11 @@ def train(
         print_json(summary)
     else:
         print_summary(summary)
+        try:
+            typer.echo(f"report {write_report(summary['run'])}")
+        except GroupwiseError as error:
+            # The run is complete without it.
+            typer.echo(f"warning: no report: {error}", err=True)
 
 
 def sft(arguments: ConfigArguments = None, as_json: Json = False) -> None:

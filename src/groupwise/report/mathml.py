@@ -48,7 +48,7 @@ def _element(token: str) -> str:
         return _SPACE
     if token[0].isdigit():
         return f"<mn>{token}</mn>"
-    if token.isalpha():
+    if token.isalpha() and token not in "ΣΠ":
         upright = ' mathvariant="normal"' if len(token) > 1 else ""
         return f"<mi{upright}>{html.escape(token)}</mi>"
     return f"<mo>{html.escape(token)}</mo>"
