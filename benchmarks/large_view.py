@@ -28,7 +28,7 @@ def made_up(folder: Path, steps: int) -> None:
     """Steps of 25 groups of 8, of 200 to 340 tokens each, as a run writes them."""
     (folder / "rollouts").mkdir(parents=True)
     (folder / "config.yaml").write_text(dump_config(TrainConfig()))
-    (folder / "context.json").write_text("{}")
+    (folder / "context.json").write_text('{"config": {"model": {"path": "bundled"}}}')
     tokenizer = Tokenizer.from_file(str(model_folder("bundled") / "tokenizer.json"))
     words = [tokenizer.decode([token]) for token in range(tokenizer.get_vocab_size())]
     known = np.array([token for token, word in enumerate(words) if word and "\ufffd" not in word and "<" not in word])

@@ -24,7 +24,7 @@ def encoded(text: str) -> list[int]:
 
 
 def decoded(ids: Sequence[int]) -> str:
-    decode = decoder_of(Path("/nowhere"), TrainConfig())
+    decode = decoder_of(Path("/nowhere"), "bundled")
     assert decode is not None
     return decode(ids)
 

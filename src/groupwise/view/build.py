@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupwise import __version__
-from groupwise.config import TrainConfig
-from groupwise.config.compose import compose_train_config
-from groupwise.errors import DataError, GroupwiseError
+from groupwise.errors import DataError
 from groupwise.page import block, html_page
 from groupwise.track.rollouts import rollout_files, whole_rows
 from groupwise.track.run_folder import RunFolder, where_it_began
@@ -76,11 +74,10 @@ def page_of(path: str, first: int = 1, last: int | None = None, max_megabytes: f
     """
     with where_it_began(path) as path:
         folder = RunFolder.existing(path)
-        config = _config_of(folder)
         files = {step: file for step, file in rollout_files(folder.path).items() if step >= first}
         files = {step: file for step, file in files.items() if last is None or step <= last}
         shown = thinned(files, max_megabytes)
-        decode = None if config is None else decoder_of(folder.path, config)
+        decode = decoder_of(folder.path, _model_path(folder))
         pieces = None if decode is None else Pieces(decode)
         index, blocks = Index(), dict[str, bytes]()
         for step, file in shown.items():
@@ -181,11 +178,11 @@ def notes_of(folder: RunFolder, index: Index, steps: int, has_tokens: bool) -> l
     return notes
 
 
-def _config_of(folder: RunFolder) -> TrainConfig | None:
-    try:
-        return compose_train_config([str(folder.config)])
-    except GroupwiseError:
-        return None
+def _model_path(folder: RunFolder) -> str:
+    """What the run's options call its model. They are not composed, which could run code of whoever made the run."""
+    model = folder.read_context().get("config", {}).get("model", {})
+    path = model.get("path", "") if isinstance(model, dict) else ""
+    return path if isinstance(path, str) else ""
 
 
 def _finite(value: float) -> float | None:

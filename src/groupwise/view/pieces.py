@@ -5,7 +5,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from groupwise.config import TrainConfig
 from groupwise.errors import GroupwiseError
 from groupwise.model.size import base_path, model_folder
 
@@ -14,11 +13,11 @@ Decode = Callable[[Sequence[int]], str]
 PART = "\ufffd"
 
 
-def decoder_of(folder: Path, config: TrainConfig) -> Decode | None:
+def decoder_of(folder: Path, model_path: str) -> Decode | None:
     """How the run's tokenizer decodes; None where it has no tokenizer.json within reach. Needs no torch."""
     from tokenizers import Tokenizer
 
-    for path in _places(folder, config):
+    for path in _places(folder, model_path):
         if path.is_file():
             with suppress(Exception):
                 tokenizer = Tokenizer.from_file(str(path))
@@ -26,15 +25,15 @@ def decoder_of(folder: Path, config: TrainConfig) -> Decode | None:
     return None
 
 
-def _places(folder: Path, config: TrainConfig) -> list[Path]:
+def _places(folder: Path, model_path: str) -> list[Path]:
     name = "tokenizer.json"
     places = [folder / "model" / name, folder / "adapter" / name]
     with suppress(GroupwiseError, OSError):
-        places.append(model_folder(base_path(config.model.path)) / name)
+        places.append(model_folder(base_path(model_path)) / name)
     with suppress(Exception):
         from huggingface_hub import try_to_load_from_cache
 
-        cached = try_to_load_from_cache(config.model.path, name)
+        cached = try_to_load_from_cache(model_path, name)
         places += [Path(cached)] if isinstance(cached, str) else []
     return places
 
