@@ -164,6 +164,7 @@ def test_version_and_help(run: Run) -> None:
         ["grade"],
         ["check"],
         ["config"],
+        ["diagnose"],
         ["report"],
         ["view"],
         ["import", "trl"],

@@ -32,7 +32,9 @@ BUSY = {**IDLE, "optimizer/updates": 1.0}
 def guards_of(config: TrainConfig, folder: str = "") -> tuple[Guards, list[str]]:
     """The guards of a run at its first step, and what they say."""
     said: list[str] = []
-    policy = SimpleNamespace(trainable=lambda: [("weight", torch.ones(3))])
+    sizes = SimpleNamespace(vocab_size=512)
+    model = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: sizes))
+    policy = SimpleNamespace(trainable=lambda: [("weight", torch.ones(3))], model=model)
     run: Any = SimpleNamespace(
         config=config, policy=policy, ranks=Ranks(), state=SimpleNamespace(step=0), engine_gap_nats=START_NATS,
         tracker=SimpleNamespace(note=said.append), folder=SimpleNamespace(path=Path(folder), checkpoints=Path(folder)),
@@ -89,6 +91,18 @@ def gap_of(largest: float, mean: float) -> Callable[[TrainConfig], str]:
     return observe
 
 
+def of_a_run_that_is_never_right(config: TrainConfig) -> str:
+    """What becomes of forty steps in which no answer is right, though each updates."""
+    guards, said = guards_of(config)
+    for number in range(1, 41):
+        step: Any = SimpleNamespace(number=number, metrics={**BUSY, "step": number, "reward/correctness/mean": 0.0})
+        try:
+            guards.check_step(step, ())
+        except BrokenRunError:
+            return f"stopped in step {number}"
+    return "said" if any("nothing_right" in text for text in said) else "nothing"
+
+
 GUARDS: dict[str, ByHand] = {
     "guards.skipped_updates": ByHand({"0": None, "3": 3, "7": 7}, stops_after(BUSY, "not finite")),
     "guards.steps_without_update": ByHand({"0": None, "2": 2, "10": 10}, stops_after(IDLE)),
@@ -97,6 +111,9 @@ GUARDS: dict[str, ByHand] = {
         {"warn": [False], "stop": [True]}, constant, base=("rewards.functions.own.path=own.py:own",)
     ),
     "guards.engine_gap": ByHand({"stop": "stopped", "warn": "said"}, gap_of(1.1e-3, 1e-6)),
+    "guards.health": ByHand(
+        {"off": "nothing", "warn": "said", "stop": "stopped in step 30"}, of_a_run_that_is_never_right
+    ),
     "guards.engine_gap_factor": ByHand(
         {"10.0": "nothing", "4.0": "stopped"}, gap_of(0.5, 5 * START_NATS), base=("model.compute_dtype=bfloat16",)
     ),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from groupwise import __version__
-from groupwise.cli import configurations, grading, importing, models, report, sandbox, train, view
+from groupwise.cli import configurations, diagnose, grading, importing, models, report, sandbox, train, view
 from groupwise.cli.arguments import HELP_NAMES, Ended, examples
 from groupwise.errors import GroupwiseError
 from groupwise.stopping import SIGNALS
@@ -44,6 +44,7 @@ app.command("recipes", epilog=configurations.RECIPES_EXAMPLES)(configurations.re
 app.command("explain", epilog=configurations.EXPLAIN_EXAMPLES)(configurations.explain)
 app.command("grade", epilog=grading.EXAMPLES)(grading.grade)
 app.command("check", epilog=grading.CHECK_EXAMPLES)(grading.check)
+app.command("diagnose", epilog=diagnose.EXAMPLES)(diagnose.diagnose)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("view", epilog=view.EXAMPLES)(view.view)
 app.command("config", epilog=configurations.CONFIG_EXAMPLES)(configurations.config)

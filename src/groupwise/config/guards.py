@@ -31,3 +31,7 @@ class GuardOptions(Options):
 
     engine_gap_factor: PositiveFloat = 10.0
     """In bfloat16, how many times the mean gap of the check at the start the mean gap of a step may be."""
+
+    health: Literal["off", "warn", "stop"] = "warn"
+    """What happens when a rule over the last steps finds the run unhealthy, see `groupwise diagnose`: `warn` says so,
+    `stop` also ends the run with a checkpoint where the finding is critical."""

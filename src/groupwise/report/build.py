@@ -18,6 +18,10 @@ from groupwise.config.yaml_document import write_yaml
 from groupwise.errors import DataError
 from groupwise.explaining.equation import equation_of
 from groupwise.explaining.techniques import cards_of
+from groupwise.health.finding import HealthFinding
+from groupwise.health.rules import findings
+from groupwise.health.run import context_of
+from groupwise.health.steps import rows_of
 from groupwise.page import block, html_page
 from groupwise.report.charts import charts_of
 from groupwise.report.content import before_and_after, picked, verdict_of
@@ -62,6 +66,7 @@ def report_of(path: str) -> Iterator[str]:
                 f'<header class="top"><h1>{html.escape(name)} <span class="quiet">report</span></h1>',
                 '<button type="button" id="theme">Theme</button></header>\n<main>',
                 f'<p class="verdict {verdict.kind}" role="status">{html.escape(verdict.text)}</p>',
+                *_findings(findings(rows_of(rows, path), context_of(Path(began)))),
                 *_table("Before and after", ("measured", "before", "after"), before_and_after(summary)),
                 *_charts(len(charts), [chart.title for chart in charts]),
                 '<section id="picked" aria-label="Completions"><h2>Completions</h2></section>' if last else "",
@@ -77,6 +82,15 @@ def report_of(path: str) -> Iterator[str]:
             own.joinpath(file).read_text("utf-8") for file in ("report.css", "echarts.common.min.js", "report.js")
         )
         return html_page(f"{name}: report", body, [style], [library, script], {"data": block(data)}, inline_styles=True)
+
+
+def _findings(found: Sequence[HealthFinding]) -> Iterator[str]:
+    yield '<section aria-label="Health"><h2>Health</h2>'
+    yield '<ul class="findings">' if found else "<p>No rule found anything wrong.</p>"
+    for one in found:
+        rule, text = html.escape(one.rule.replace("_", " ")), html.escape(one.text)
+        yield f'<li class="{one.severity}"><b>{one.severity}: {rule}</b>, from step {one.first_step}: {text}</li>'
+    yield "</ul></section>" if found else "</section>"
 
 
 def _steps(file: Path) -> Iterator[dict[str, Any]]:
@@ -120,7 +134,8 @@ def _charts(count: int, titles: Sequence[str]) -> Iterator[str]:
 
 def _made_with(config: TrainConfig) -> Iterator[str]:
     equation = equation_of(config)
-    yield f"<section><h2>Objective, maximised</h2>{mathml(equation.objective)}<dl>"
+    yield "<section><h2>Objective, maximised</h2>"
+    yield f'<div class="wide" tabindex="0" role="region" aria-label="Objective">{mathml(equation.objective)}</div><dl>'
     for symbol, meaning in equation.terms:
         yield f"<dt>{html.escape(symbol)}</dt><dd>{html.escape(meaning)}</dd>"
     yield "</dl><h3>Techniques</h3><ul>"

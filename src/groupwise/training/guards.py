@@ -14,9 +14,11 @@ import numpy as np
 
 from groupwise.errors import BrokenRunError
 from groupwise.grading.graded_group import GradedGroup
+from groupwise.health.conditions import Context
 from groupwise.model.finite import norm_of, not_finite, shown
 from groupwise.objective.metric import Metric
 from groupwise.training.failed_step import save_failed_step, sound_before
+from groupwise.training.health_guard import Health
 from groupwise.training.reward_guard import Rewards
 from groupwise.training.step_batch import StepBatch, step_batch
 from groupwise.training.update import Updated
@@ -47,6 +49,9 @@ class Guards:
         self._sampled: Sequence[GradedGroup] = ()
         filtered = run.config.filters_tokens and not run.config.sampling.replay_mask
         self._watches_gap = not filtered
+        vocabulary = run.policy.model.config.get_text_config().vocab_size
+        context = Context(vocabulary, run.config.problems.eval_problems or Context.eval_problems)
+        self._health = Health(run.folder.path, run.state.step, context)
 
     def check_batch(self, batch: StepBatch, sampled: Sequence[GradedGroup]) -> None:
         """Whether everything sampled has numbers to train on.
@@ -117,6 +122,10 @@ class Guards:
             if problem.stops:
                 self._halt(problem.text, problem.option)
             self._say(number, problem.text)
+        for found in self._health.after(step.metrics) if options.health != "off" else ():
+            if found.severity == "critical" and options.health == "stop":
+                self._halt(f"{found.rule}: {found.text}", "guards.health=warn")
+            self._say(number, f"{found.rule}, from step {found.first_step}: {found.text}")
         self._idle = 0 if step.metrics["optimizer/updates"] else self._idle + 1
         most = options.steps_without_update
         text = idle(self._idle, step.metrics) + (f". Before that, {self._blown}" if self._blown else "")
