@@ -147,7 +147,7 @@ def load_policy(
         model, tokenizer = _from_folder(Path(where))
     else:
         model, tokenizer = _from_pretrained(where, "there is no folder '{}', and as the id of a model on the hub it")
-    nn.Module.to(model.eval(), device)
+    _move(model.eval(), device)
     choose_trainable(model, trainable)
     return Policy(
         model=model,
@@ -279,6 +279,14 @@ def _try_out(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
     for token in stated if isinstance(stated, list) else [] if stated is None else [stated]:
         if not isinstance(token, int):
             raise ValueError(f"eos_token_id in generation_config.json is {stated!r}, expected an id or a list of ids")
+
+
+def _move(model: PreTrainedModel, device: torch.device) -> None:
+    """To a device. A head that is the embedding stays so, also where torch moves each tensor by itself."""
+    is_tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    nn.Module.to(model, device)
+    if is_tied:
+        model.get_output_embeddings().weight = model.get_input_embeddings().weight
 
 
 def choose_trainable(model: PreTrainedModel, trainable: str) -> None:

@@ -44,7 +44,8 @@ def merge_metrics(parts: Iterable[Mapping[str, Metric]]) -> dict[str, Metric]:
         for name, metric in part.items():
             collected.setdefault(name, []).append(metric)
     flat = [metric for metrics in collected.values() for metric in metrics]
-    numbers = iter(zip(_floats([m.value for m in flat]), _floats([m.weight for m in flat]), strict=True))
+    fetched = iter(_floats([number for metric in flat for number in (metric.value, metric.weight)]))
+    numbers = zip(fetched, fetched, strict=True)
     merged: dict[str, Metric] = {}
     for name, metrics in collected.items():
         reductions = {metric.reduction for metric in metrics}

@@ -1,7 +1,6 @@
 """What the tokens of a step are given before its updates: other log-probabilities, and which of them are trained on."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -158,7 +157,8 @@ def scored(
     wanted = wanted_E.nonzero().flatten().numpy()
     scoring = scoring_of(config, square_sums=square_sums)
     names = ("logps_N", "entropies_N", "entropies_at_1_N", *(["square_sums_N"] if square_sums else []))
-    whole: dict[str, Any] = {name: torch.zeros_like(batch.sampler_logps_N) for name in names}
+    whole_XN = torch.zeros(len(names), len(batch.sampler_logps_N), dtype=batch.sampler_logps_N.dtype)
+    made: list[tuple[Tensor, Tensor]] = []
     parts = micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts)
     for number, part in enumerate(parts, start=1):
         now(f"scoring micro-batch {number} of {len(parts)}")
@@ -166,11 +166,13 @@ def scored(
         micro = batch.take(episodes)
         with torch.no_grad():
             scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
-        for name in names:
-            own = getattr(scores, name).cpu()
-            whole[name] = whole[name].to(own.dtype)
-            whole[name][batch.tokens_of(episodes)] = own
-    return Scores(**whole)
+        made.append((batch.tokens_of(episodes), torch.stack([getattr(scores, name) for name in names])))
+    # Fetched together, so that a device never waits for this process between two micro-batches.
+    values_XN = torch.cat([values for _, values in made], dim=1).cpu() if made else whole_XN
+    whole_XN = whole_XN.to(values_XN.dtype)
+    if made:
+        whole_XN[:, torch.cat([places_N for places_N, _ in made])] = values_XN
+    return Scores(**dict(zip(names, whole_XN, strict=True)))
 
 
 def with_selection(batch: StepBatch, options: EntropyOptions, seed: int, ranks: Ranks) -> StepBatch:
