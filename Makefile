@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test vllm-env test-vllm test-all test-exhaustive test-quick lint types format seeds model docs docs-pages
+.PHONY: demo test vllm-env test-vllm test-all test-exhaustive test-quick lint types format seeds gpu-check model docs docs-pages
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
@@ -61,6 +61,11 @@ docs: $(VENV)/.installed-dev
 # The table of the README: the demo with three seeds.
 seeds: $(VENV)/.installed
 	$(BIN)/python benchmarks/demo_seeds.py
+
+# On a machine with an accelerator: parity, memory and speed in one report. Without one, a dry run that says so.
+# ARGS="--model Qwen/Qwen3-0.6B --prompts 16 --samples 8 --max-new 512 --trl-python PATH"
+gpu-check: $(VENV)/.installed
+	$(BIN)/python benchmarks/gpu_check.py $(ARGS)
 
 # Rebuild the bundled model from nothing into build/model.
 model: $(VENV)/.installed

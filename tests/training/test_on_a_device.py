@@ -61,3 +61,15 @@ def test_an_update_waits_thrice_however_many_micro_batches_it_has(runs: Path) ->
     """For the values of its tokens, the norm of its gradient, and its metrics."""
     waits = said(runs)["waits"]["updates"]
     assert waits["32"] == waits["1024"] == [3, 3]
+
+
+def test_the_check_of_a_card_says_that_there_is_none(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    arguments = ["--device", "cpu", "--steps", "2", "--output", str(tmp_path / "report")]
+    subprocess.run([sys.executable, root / "benchmarks" / "gpu_check.py", *arguments], check=True, capture_output=True)
+    made = json.loads((tmp_path / "report.json").read_text())
+    assert made["parity"]["float32"] == {"largest_logp_gap_nats": 0.0, "gradient_gap": 0.0}
+    assert made["parity"]["same_sampled_answers"] == made["parity"]["sampled_answers"] == 8
+    assert made["speed"]["groupwise"]["tokens_per_second"] > 0
+    assert made["is_dry"]
+    assert "No accelerator on this machine" in (tmp_path / "report.md").read_text()

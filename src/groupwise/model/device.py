@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from groupwise.config import TrainConfig
 from groupwise.errors import UsageError
@@ -63,6 +64,15 @@ def choose_device(name: str, ranks: int = 1) -> Chosen:
     module = torch.get_device_module(kind)
     named = module.get_device_name(index) if hasattr(module, "get_device_name") else ""
     return Chosen(torch.device(kind, index), named)
+
+
+def move(model: PreTrainedModel, device: torch.device) -> None:
+    """To a device. A head that is the embedding stays so, also where torch moves each tensor by itself."""
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
+    is_tied = head.weight is embedding.weight
+    torch.nn.Module.to(model, device)
+    if is_tied:
+        head.weight = embedding.weight
 
 
 def settled(config: TrainConfig, device: torch.device) -> TrainConfig:

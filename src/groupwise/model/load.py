@@ -29,7 +29,7 @@ from groupwise.errors import DataError
 from groupwise.model.adapters import in_checkpoint_form, model_to_sample
 from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
-from groupwise.model.device import CPU
+from groupwise.model.device import CPU, move
 from groupwise.model.foreign_files import check_config, check_files, foreign
 from groupwise.model.size import ADAPTER_CONFIG, base_path, model_folder, stored_dtype
 from groupwise.model.special_ids import stop_ids_of, think_ids_of
@@ -147,7 +147,7 @@ def load_policy(
         model, tokenizer = _from_folder(Path(where))
     else:
         model, tokenizer = _from_pretrained(where, "there is no folder '{}', and as the id of a model on the hub it")
-    _move(model.eval(), device)
+    move(model.eval(), device)
     choose_trainable(model, trainable)
     return Policy(
         model=model,
@@ -279,14 +279,6 @@ def _try_out(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
     for token in stated if isinstance(stated, list) else [] if stated is None else [stated]:
         if not isinstance(token, int):
             raise ValueError(f"eos_token_id in generation_config.json is {stated!r}, expected an id or a list of ids")
-
-
-def _move(model: PreTrainedModel, device: torch.device) -> None:
-    """To a device. A head that is the embedding stays so, also where torch moves each tensor by itself."""
-    is_tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    nn.Module.to(model, device)
-    if is_tied:
-        model.get_output_embeddings().weight = model.get_input_embeddings().weight
 
 
 def choose_trainable(model: PreTrainedModel, trainable: str) -> None:
