@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from groupwise import cli
+from groupwise.stopping import SIGNALS
 from tests.support.commands import environment, start
-from tests.support.runs import metrics
+from tests.support.runs import assert_same_run, metrics
 
 TINY = [
     "train",
@@ -115,6 +118,31 @@ def test_a_closed_output(tmp_path: Path, lines: int) -> None:
     assert "Exception ignored" not in err
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_in_a_finalizer_is_not_lost(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is raised there is dropped, as it is in callbacks of weak references while modules are imported."""
+
+    class Gone:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), number)
+            for _ in range(1000):
+                pass
+
+    def command() -> None:
+        Gone()
+        time.sleep(10)
+
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in SIGNALS}
+    try:
+        began = time.monotonic()
+        assert cli.guarded(command) == 128 + number
+        assert time.monotonic() - began < 5
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert capsys.readouterr().err == f"stopped by {number.name}\n"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux alone has a disk that is always full")
 def test_an_output_on_a_full_disk(tmp_path: Path) -> None:
@@ -168,3 +196,42 @@ def test_an_output_that_takes_no_utf_8(tmp_path: Path, encoding: str) -> None:
         text = ended.stdout.decode(encoding)
         assert "\\u" not in text
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 1
+
+
+STOPPED = [
+    *TINY,
+    "run.steps=12",
+    "run.checkpoint_every_steps=2",
+    "run.rollouts_every_steps=5",
+    "run.resume=auto",
+    "problems.eval_problems=2",
+    "problems.eval_every_steps=4",
+    "batch.epochs_per_step=2",
+]
+
+
+def finish(process: subprocess.Popen[str], codes: tuple[int, ...], seed: int) -> None:
+    """Wait for the end, which has one of these exit codes."""
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode in codes, (seed, errors)
+    assert "Traceback" not in errors, (seed, errors)
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_stopped_at_random_instants(tmp_path: Path) -> None:
+    """Anywhere in the life of the process, while it imports and when it ends: the undisturbed run in the end."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    instants, whole, cut = random.Random(seed), tmp_path / "whole", tmp_path / "cut"
+    whole.mkdir()
+    cut.mkdir()
+    life = time.monotonic()
+    finish(start(whole, *STOPPED), (0,), seed)
+    life = time.monotonic() - life
+    for _ in range(4):
+        process = start(cut, *STOPPED)
+        time.sleep(instants.uniform(0.0, life))
+        process.send_signal(signal.SIGTERM)
+        finish(process, (0, -signal.SIGTERM, 128 + signal.SIGTERM), seed)
+    finish(start(cut, *STOPPED), (0,), seed)
+    assert_same_run(cut / "run", whole / "run")

@@ -6,6 +6,7 @@ What a command needs is imported when it runs: `--help` and commands without a m
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -85,6 +86,7 @@ def guarded(command: Callable[[], Any]) -> int:
     ending = [number for number in SIGNALS if signal.getsignal(number) in usual]
     for number in ending:
         signal.signal(number, _end)
+    hook, sys.unraisablehook = sys.unraisablehook, _again
     try:
         command()
         sys.stdout.flush()
@@ -100,12 +102,24 @@ def guarded(command: Callable[[], Any]) -> int:
     finally:
         for number in ending:
             signal.signal(number, signal.SIG_IGN)
+        sys.unraisablehook = hook
         _close_output()
     return 0
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
     raise Ended(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def _again(lost: "sys.UnraisableHookArgs") -> None:
+    """A signal that struck in a finalizer or callback, which raises nothing: it comes again behind that."""
+    if isinstance(lost.exc_value, Ended):
+        number = signal.Signals(lost.exc_value.exit_code - 128)
+        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _say(text: str) -> None:
