@@ -17,15 +17,17 @@ from groupwise.errors import DataError
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.runs import SandboxOptions
 from groupwise.grading.sandbox.sandbox import Sandbox
+from groupwise.stopping import SIGNALS
 
 # A loaded machine makes any example slow: what may take how long is asserted where it matters.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
 
-# A shell that runs this in the background has it ignored, and so would all that the tests start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that runs this in the background has them ignored, as nohup does, and so would all that the tests start.
+for number in SIGNALS:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -185,8 +185,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         train(run)
     assert [note.split(";")[0] for note in caught.value.__notes__] == [
-        "Step 2 could not be saved: [Errno 28] No space left on device",
-        "The run stopped in step 2 of 4, at step 2",
+        "Step 2 could not be saved.",
+        "The run stopped in step 2 of 4, at its end",
     ]
     assert saved(run) == []
 

@@ -1,6 +1,6 @@
 """The checkpoint of the last finished step: when it is due, and however a run ends."""
 
-from groupwise.errors import BrokenRunError, first_line
+from groupwise.errors import BrokenRunError, WriteError, first_line
 from groupwise.model.reference import fingerprint_weights
 from groupwise.stopping import Stop
 from groupwise.training.checkpoint import save_checkpoint, tensors_of
@@ -43,13 +43,19 @@ def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
                     f"groupwise train --resume {run.folder.path}"
                 )
                 raise
-            error.add_note(f"Step {run.state.step} could not be saved: {first_line(failure)}")
+            why = first_line(failure)
+            error.add_note(f"Step {run.state.step} could not be saved{'' if why == first_line(error) else f': {why}'}.")
             can_save = False
     # A guard says for itself what to do.
     if isinstance(error, Exception) and not is_broken:
         saved = f"step {run.state.step} is saved" if can_save else "the newest checkpoint is an earlier one"
+        place = "at its end" if work == f"step {number}" else f"at {work or 'its beginning'}"
+        again = f"resume: groupwise train --resume {run.folder.path}"
         error.add_note(
-            f"The run stopped in step {number} of {run.config.run.steps}, at {work or 'its beginning'}; {saved}. "
-            f"Fix the cause and resume: groupwise train --resume {run.folder.path}, with --allow-change rewards if "
-            "that changes a reward function"
+            f"The run stopped in step {number} of {run.config.run.steps}, {place}; {saved}. "
+            + (
+                f"Make room there, or make it writable, and {again}"
+                if isinstance(error, WriteError)
+                else f"Fix the cause and {again}, with --allow-change rewards if that changes a reward function"
+            )
         )
