@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -448,6 +449,14 @@ def test_the_update_gets_the_ids_of_the_engine() -> None:
     assert batch.prompt_ids_P[0] is group.prompt.ids
     first, second = (len(completion.ids) for completion in group.completions)
     assert batch.advantages_N.tolist() == [0.5] * first + [-0.5] * second
+
+
+def test_each_episode_has_the_kl_coefficient_of_its_domain() -> None:
+    group = group_of([RIGHT, WRONG])
+    groups = [replace(group, problem=replace(group.problem, domain=name)) for name in ("code", "math")]
+    config = TrainConfig.model_validate({"kl": {"coefficient": 0.25}, "domains": {"code": {"kl_coefficient": 0.5}}})
+    batch = step_batch(groups, np.zeros((2, 2)), config)
+    assert batch.kl_coefficient_E.tolist() == [0.5, 0.5, 0.25, 0.25]
 
 
 def test_truncated_answers_are_left_out_on_request() -> None:

@@ -148,6 +148,8 @@ def test_the_model_is_one_of_transformers(reference: Path) -> None:
     ids = torch.tensor([tokenizer.encode(text)])
     assert model.generate(ids, max_new_tokens=4, do_sample=False).shape[1] > ids.shape[1]
     assert "attn" not in (reference / "model" / "config.json").read_text().replace('"attention', "")
+    # The same bytes wherever it was trained, with a network or without.
+    assert "local" not in (reference / "model" / "tokenizer_config.json").read_text()
     # It is the policy of the last checkpoint, and no longer the one that the run began with.
     with safe_open(reference / "checkpoints" / "step_000004" / "weights.safetensors", framework="pt") as file:
         saved = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
