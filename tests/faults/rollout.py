@@ -51,15 +51,16 @@ FAULTS = (
     Fault(
         "the stop token is dropped",
         "rollout/batch.py",
-        "self._length_B[stopped] = rows.position_A[stopping_A]",
-        "self._length_B[stopped] = (rows.position_A[stopping_A] - 1).clamp(min=1)",
+        "length_A = torch.where(stopping_A, rows.position_A, ",
+        "length_A = torch.where(stopping_A, (rows.position_A - 1).clamp(min=1), ",
         ENGINE,
     ),
     Fault(
         "an answer that stops at its last token counts as cut off",
         "rollout/batch.py",
-        "self._stopped_B[stopped] = True",
-        "self._stopped_B[stopped] = rows.position_A[stopping_A] < self._length_B[stopped]",
+        "self._length_B[rows.sequence_A] = length_A\n        self._stopped_B[rows.sequence_A] |= stopping_A",
+        "self._stopped_B[rows.sequence_A] |= stopping_A & (rows.position_A < self._length_B[rows.sequence_A])\n"
+        "        self._length_B[rows.sequence_A] = length_A",
         ENGINE,
     ),
     Fault(
