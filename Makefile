@@ -48,11 +48,13 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What of docs/ is made from the code: the pages and pictures of techniques, the tables of metrics and of translations.
+# What of docs/ is made from the code: the pages and pictures of techniques, the tables of metrics, of translations
+# and of what the tests were last run against.
 docs-pages: $(VENV)/.installed-dev
 	$(BIN)/python -m groupwise.explaining.docs docs
 	$(BIN)/python -m groupwise.importing.page > docs/translation.md
 	$(BIN)/python -m groupwise.track.metrics_page > docs/metrics.md
+	$(BIN)/python -m tests.battery page > docs/reliability.md
 
 # The site, in build/site. Nothing is fetched.
 docs: $(VENV)/.installed-dev

@@ -1,4 +1,6 @@
-"""`python -m tests.battery` runs the cases, all or those of some numbers, and prints points; `page` prints the page."""
+"""`python -m tests.battery` runs the cases, all or those of some numbers, and prints points; `page` prints the page;
+`figures` measures what the page has besides, see figures.py.
+"""
 
 import json
 import os
@@ -8,6 +10,7 @@ import sys
 import pytest
 
 from tests.battery.every import BLOCKS, CASES
+from tests.battery.figures import measure
 from tests.battery.score import OUTCOMES, Outcomes, outcome, page, points
 from tests.faults.fault import ROOT
 
@@ -29,6 +32,9 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments == ["page"]:
         sys.stdout.write(page())
+        return 0
+    if arguments[:1] == ["figures"]:
+        measure(arguments[1:])
         return 0
     os.chdir(ROOT)
     known: Outcomes = json.loads(OUTCOMES.read_text(encoding="utf-8")) if OUTCOMES.is_file() else {}

@@ -1,35 +1,28 @@
 """Crash and resume: 30 points."""
 
-import functools
 import json
-import os
-import random
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from groupwise.track.rollouts import read_rollouts, rollout_files
-from groupwise.training import setup
 from tests.battery.case import Case
-from tests.options.runs import fresh_policy
-from tests.support.faulty_disk import forked
-from tests.support.runs import UNMEASURED, Quiet, assert_same_run, resume, train
+from tests.support.runs import UNMEASURED, Quiet, resume, train
 
 HERE = "tests/battery/test_crash_and_resume.py::"
 RUN, RESUME = "tests/training/test_run.py::test_", "tests/training/test_resume.py::test_"
 SOUND, KILL = "tests/training/test_sound_checkpoints.py::test_", "tests/training/test_any_kill.py::test_"
+COMMANDS = "tests/cli/test_stopped_commands.py::test_"
 STOP, SIGNAL = "tests/training/test_stopping.py::test_", "tests/test_stopping.py::test_"
 
 CASES = (
     Case(
         1,
         6,
-        "SIGKILL at 20 random instants, the same command again",
+        "SIGKILL at 20 random instants and more, the same command again",
         "metrics, completions and weights of the uninterrupted run, byte for byte but for times",
-        (HERE + "test_killed_at_twenty_random_instants", RUN + "killed_by_the_system_at_random_instants"),
+        (KILL + "killed_at_fifty_random_instants", RUN + "killed_by_the_system_at_random_instants"),
     ),
     Case(
         2,
@@ -76,6 +69,9 @@ CASES = (
             SIGNAL + "a_signal_stops_at_the_next_place_and_says_so_at_once",
             SIGNAL + "a_second_signal_stops_where_it_strikes",
             RUN + "ctrl_c_ends_the_process_with_130",
+            COMMANDS + "a_signal_ends_a_run",
+            COMMANDS + "a_second_signal",
+            COMMANDS + "the_terminal_is_as_before",
         ),
     ),
     Case(
@@ -150,28 +146,3 @@ def test_every_problem_once_an_epoch_across_five_crashes(tmp_path: Path) -> None
     seen_by_step = [{row["problem"] for row in read_rollouts(file)} for file in kept.values()]
     for epoch in (seen_by_step[:4], seen_by_step[4:8], seen_by_step[8:]):
         assert Counter(problem for step in epoch for problem in step) == dict.fromkeys((row["id"] for row in rows), 1)
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_killed_at_twenty_random_instants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anywhere in the life of a run, the first moment and the end included; what ends sooner begins anew."""
-    monkeypatch.setattr(setup, "load_policy", fresh_policy)
-    options = [*UNMEASURED, "run.steps=8", "run.checkpoint_every_steps=1", "run.rollouts_every_steps=1"]
-    options += ["run.resume=auto", "batch.prompts_per_step=2", "sampling.max_new_tokens=8"]
-    train(tmp_path / "expected", options=options)
-    seed = int.from_bytes(os.urandom(4), "little")
-    instants, killed, number = random.Random(seed), 0, 0
-    while killed < 20:
-        run = tmp_path / f"run{number}"
-        child = forked(functools.partial(train, run, options=options))
-        time.sleep(instants.uniform(0.0, 1.0))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert status in (signal.SIGKILL, 0), seed
-        killed += status == signal.SIGKILL
-        number += status == 0
-    for run in sorted(tmp_path.glob("run*")):
-        train(run, options=options)
-        assert_same_run(run, tmp_path / "expected")
-    assert number < 20

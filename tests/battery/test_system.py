@@ -11,11 +11,10 @@ from typing import NoReturn
 
 import pytest
 
-from groupwise.training import setup
 from tests.battery.case import Case
-from tests.options.runs import fresh_policy
+from tests.battery.figures import held
 from tests.support.commands import environment
-from tests.support.runs import UNMEASURED, Quiet, assert_same_run, metrics, train
+from tests.support.runs import UNMEASURED, assert_same_run, metrics, train
 
 HERE = "tests/battery/test_system.py::"
 KILL, STOP = "tests/training/test_any_kill.py::test_", "tests/training/test_stopping.py::test_"
@@ -121,33 +120,16 @@ def test_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert metrics(tmp_path / "back") == metrics(tmp_path / "plain")
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not say what a process holds")
-def test_two_thousand_steps_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "load_policy", fresh_policy)
-    seen: dict[int, tuple[int, int, int]] = {}
-
-    def look(step: int) -> None:
-        if step in (400, 1200, 2000):
-            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-            seen[step] = _resident_bytes(), len(os.listdir("/proc/self/fd")), len(children)
-
-    tiny = ["batch.prompts_per_step=1", "batch.samples_per_prompt=2", "sampling.max_new_tokens=3"]
-    rare = ["run.checkpoint_every_steps=500", "run.rollouts_every_steps=0", "active_sampling.refill=false"]
-    acting = ["active_sampling.filter=none", "entropy.bonus=fixed", "optimizer.lr=1e-6"]
-    options = [*UNMEASURED, *tiny, *rare, *acting, "run.steps=2000"]
-    summary = train(tmp_path / "run", options=options, reporter=Quiet(look))
-    assert summary["optimizer_updates"] == 2000
-    assert list(seen) == [400, 1200, 2000]
-    (early, *descriptors), (middle, *_), (late, *_) = seen[400], seen[1200], seen[2000]
+def test_two_thousand_steps_leave_nothing_behind(tmp_path: Path) -> None:
+    found = held(tmp_path, 2000)
+    early, middle, late = found["bytes"]
     assert late - early < 8 << 20, f"{(late - early) / 1600:.0f} bytes a step"
     assert late - middle < 6 << 20
-    assert [seen[2000][1], seen[2000][2]] == descriptors
+    for name in ("descriptors", "processes"):
+        assert found[name][0] == found[name][-1]
 
 
 def test_a_whole_run_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
