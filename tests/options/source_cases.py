@@ -75,6 +75,12 @@ RESUMED = {
     ),
 }
 RUN = {
+    "run.trackers": Case(
+        ("[]", "[csv]"),
+        lambda t: names(t.folder.path / "trackers") if (t.folder.path / "trackers").exists() else [],
+        lambda t: ["metrics" for _ in t.config.run.trackers],
+        same=outcome,
+    ),
     "run.steps": Case(("1", "2"), lambda t: len(t.lines()), lambda t: t.config.run.steps, same=what_was_sampled),
     "run.seed": Case(
         ("0", "7"),

@@ -32,7 +32,7 @@ def test_a_run_leaves_a_card_with_its_results(tmp_path: Path) -> None:
     (tmp_path / "again.yaml").write_text(config_in(card.text))
     again, stated = (compose_train_config([str(path)]) for path in (tmp_path / "again.yaml", output / "config.yaml"))
     written = ("output", "resume", "checkpoint_every_steps", "keep_checkpoints", "rollouts_every_steps")
-    same = {name: getattr(stated.run, name) for name in (*written, "rollouts_max_megabytes")}
+    same = {name: getattr(stated.run, name) for name in (*written, "rollouts_max_megabytes", "trackers")}
     assert again.model_copy(update={"run": again.run.model_copy(update=same)}) == stated
 
 

@@ -138,6 +138,9 @@ class OptimizerOptions(Options):
     """Where the fall ends, as a share of the peak: the last step's. With 0 the step after the last would have it."""
 
 
+TrackerName = Literal["csv", "tensorboard", "wandb", "trackio", "mlflow"]
+
+
 class RunOptions(Options):
     """How long the run is, where it is written, and what it is seeded with."""
 
@@ -162,6 +165,10 @@ class RunOptions(Options):
     rollouts_max_megabytes: PositiveFloat = 1000.0
     """The size that rollouts/ may reach, in millions of bytes. What is left is divided by the steps that are left; of a
     step that needs more than its share, whole groups are drawn by the seed."""
+
+    trackers: list[TrackerName] = []
+    """Where else the run is followed: csv, tensorboard, wandb, trackio, mlflow. One that fails or is slow is dropped
+    with a warning."""
 
     stop_after: Duration = ""
     """As `3h30m`, `45m` or `90s`, counted from when the model is loaded: the run ends early enough to be saved by then,

@@ -1,6 +1,6 @@
 """Where a run says what it does: on the screen, in the files of its folder, and wherever else it is followed.
 
-To add a tracker, subclass `Tracker` in a file of this folder and add it to the list in `train.run.trackers_of`.
+To follow a run with one more service, subclass `Sink` in `track.sinks` and add it to `SINKS`.
 """
 
 from collections.abc import Sequence

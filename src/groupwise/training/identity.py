@@ -27,6 +27,7 @@ RESUMABLE = (
     "run.keep_checkpoints",
     "run.rollouts_every_steps",
     "run.rollouts_max_megabytes",
+    "run.trackers",
     "run.deadline_seconds",
     "guards",
 )

@@ -23,6 +23,7 @@ NOT_OF_THE_MODEL = (
     "keep_checkpoints",
     "rollouts_every_steps",
     "rollouts_max_megabytes",
+    "trackers",
 )
 
 

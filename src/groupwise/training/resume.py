@@ -9,9 +9,11 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.ranks import Ranks
+from groupwise.track.background import Background
 from groupwise.track.journal import last_step
 from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.sinks import SINKS
 from groupwise.track.tracker import Tracker, Trackers
 from groupwise.training.checkpoint import TrainState, load_checkpoint, newest_sound_checkpoint
 from groupwise.training.identity import (
@@ -127,7 +129,7 @@ def _loaded(
         noted = [{"step": state.step, "key": one.key, "text": one.text} for one in changed]
         facts = {**context, **prepared.context, "config": config.model_dump()}
         facts |= {"changes": [*context.get("changes", []), *noted]} if noted else {}
-        run = assemble(config, replace(prepared, context=facts), folder, state, trackers_of(screen, folder))
+        run = assemble(config, replace(prepared, context=facts), folder, state, trackers_of(config, screen, folder))
         run.engine.load_weights(run.policy.weights(), version=state.step)
         return run
     except BaseException:
@@ -141,9 +143,12 @@ def is_changed(key: str, changed: Sequence[Difference]) -> bool:
     return any(is_allowed(Difference(key, ""), [difference.key]) for difference in changed)
 
 
-def trackers_of(screen: Tracker, folder: RunFolder) -> Tracker:
+def trackers_of(config: TrainConfig, screen: Tracker, folder: RunFolder) -> Tracker:
     """Everything that follows a run, from its first rank."""
-    return screen if Ranks.current().rank else Trackers(RunFiles(folder, screen), screen)
+    if Ranks.current().rank:
+        return screen
+    others = (Background(name, SINKS[name], screen) for name in dict.fromkeys(config.run.trackers))
+    return Trackers(RunFiles(folder, screen), screen, *others)
 
 
 def _stated(folder: RunFolder, context: dict[str, Any], overrides: Sequence[str], screen: Tracker) -> TrainConfig:

@@ -110,7 +110,7 @@ def start(config: TrainConfig, folder: RunFolder, screen: Tracker, objects: Obje
         prepared = prepare(config, screen, objects=objects)
         facts = {**folder.read_context(), **prepared.context}
         state = TrainState(entropy_coefficient=config.entropy.bonus.start)
-        return assemble(config, replace(prepared, context=facts), folder, state, trackers_of(screen, folder))
+        return assemble(config, replace(prepared, context=facts), folder, state, trackers_of(config, screen, folder))
     except BaseException:
         folder.discard()
         raise
