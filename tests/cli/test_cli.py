@@ -125,6 +125,7 @@ def test_an_unknown_command_or_option(run: Run) -> None:
         (["import", "trl", "trl.yaml"], 1.0),
         (["view", "run"], 1.0),
         (["report", "run"], 1.0),
+        (["watch", "run"], 1.0),
     ],
 )
 def test_commands_without_a_model_answer_at_once_and_without_torch(
@@ -167,6 +168,7 @@ def test_version_and_help(run: Run) -> None:
         ["diagnose"],
         ["report"],
         ["view"],
+        ["watch"],
         ["import", "trl"],
     ):
         outcome = run(*command, "--help")

@@ -14,7 +14,7 @@ from groupwise.errors import DataError
 from groupwise.model.load import load_policy
 from groupwise.model.prompt import PromptRenderer
 from groupwise.problem import Message
-from groupwise.track.console import plan_lines
+from groupwise.track.plan import plan_lines
 
 QUESTION = (Message("user", "3 + 4 = ?"),)
 

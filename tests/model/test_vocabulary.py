@@ -22,7 +22,7 @@ from groupwise.model.startup_check import check_scoring
 from groupwise.problem import Message
 from groupwise.rollout.engine import SampleRequest, SamplingParams
 from groupwise.rollout.inprocess import InProcessEngine
-from groupwise.track.console import plan_lines
+from groupwise.track.plan import plan_lines
 from tests.support.tiny import arithmetic_prompts
 
 TOKENS, ROWS = 512, 640

@@ -9,11 +9,14 @@ import pytest
 from rich.console import Console
 
 from groupwise.config.compose import compose_train_config
+from groupwise.errors import DataError
 from groupwise.track.console import ConsoleTracker, clock
 from groupwise.track.rollouts import Rollouts, packed, read_rollouts
 from groupwise.track.run_files import RunFiles
 from groupwise.track.run_folder import RunFolder
+from groupwise.track.sparkline import sparkline
 from groupwise.track.tracker import RunContext, Tracker, Trackers
+from groupwise.track.watch import watch
 
 CONFIG = compose_train_config(["demo", "run.steps=8"])
 
@@ -51,6 +54,53 @@ def test_the_panel_shows_all_readings() -> None:
     shown = " ".join(console.export_text().split())
     for reading in (*READINGS, "groupwise train", "runs/x", "━"):
         assert reading in shown, shown
+
+
+def test_the_panel_is_there_from_the_start_and_has_curves_and_own_rewards() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    tracker = ConsoleTracker(console)
+    started(tracker)
+    tracker.finish(None)
+    assert "sampling, grading and training the first one" in console.export_text()
+    started(tracker)
+    for step in range(1, 8):
+        tracker.step({**LINE, "step": step, "reward/total/mean": step / 8, "reward/polite/mean": 0.125})
+    tracker.finish(None)
+    shown = console.export_text()
+    assert "0.125   ▁▂▃▅▆▇█ 0.875" in shown, shown
+    assert "polite" in shown
+    assert "0.125" in shown
+
+
+def test_a_sparkline_has_means_of_neighbours() -> None:
+    assert sparkline([0.0, 7.0, None, "nan", float("inf"), 3.0]) == "▁█▄"
+    assert sparkline([1.0, 1.0]) == "▁▁"
+    assert sparkline(range(100), 2) == "▁█"
+    assert sparkline([]) == ""
+
+
+def test_a_run_elsewhere_is_followed_until_it_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = RunFolder.create(str(tmp_path / "run"), "x", lambda _path, _aside: CONFIG)
+    files = RunFiles(folder, Tracker())
+    files.start(CONFIG, RunContext(folder.path, 0, {}))
+    files.step({**LINE, "step": 1, "time/step_seconds": 2.0})
+
+    def wait(_seconds: float) -> None:
+        lines = folder.metrics.read_text()
+        if not lines.endswith("rew"):
+            folder.metrics.write_text(lines + '{"step": 2, "rew')
+            return
+        folder.metrics.write_text(lines.splitlines()[0] + "\n")
+        files.step({**LINE, "step": 2, "time/step_seconds": 2.0})
+        folder.close()
+
+    watch(str(folder.path), ConsoleTracker(Console(width=200)), wait)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("  ")[0] for line in lines[:2]] == ["step 1/8", "step 2/8"]
+    assert lines[2:] == ["no process trains the run now: it is at step 2 of 8"]
+    assert lines[0].endswith("eta 0:14")
+    with pytest.raises(DataError, match="not the folder of a run"):
+        watch(str(tmp_path), ConsoleTracker(Console()), wait)
 
 
 def test_plain_lines_show_the_same(capsys: pytest.CaptureFixture[str]) -> None:

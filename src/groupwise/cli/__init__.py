@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from groupwise import __version__
-from groupwise.cli import configurations, diagnose, grading, importing, models, report, sandbox, train, view
+from groupwise.cli import configurations, diagnose, grading, importing, models, report, sandbox, train, view, watch
 from groupwise.cli.arguments import HELP_NAMES, Ended, examples
 from groupwise.errors import GroupwiseError
 from groupwise.stopping import SIGNALS
@@ -48,6 +48,7 @@ app.command("check", epilog=grading.CHECK_EXAMPLES)(grading.check)
 app.command("diagnose", epilog=diagnose.EXAMPLES)(diagnose.diagnose)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("view", epilog=view.EXAMPLES)(view.view)
+app.command("watch", epilog=watch.EXAMPLES)(watch.watch)
 app.command("config", epilog=configurations.CONFIG_EXAMPLES)(configurations.config)
 app.add_typer(importing.app, name="import")
 app.add_typer(sandbox.app, name="sandbox")

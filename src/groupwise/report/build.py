@@ -1,7 +1,6 @@
 """The report of the run in a folder, as one page."""
 
 import html
-import json
 import math
 import os
 import platform
@@ -29,6 +28,7 @@ from groupwise.report.mathml import mathml
 from groupwise.track.disk import write_whole
 from groupwise.track.rollouts import Row, read_rollouts, rollout_files
 from groupwise.track.run_folder import RunFolder, where_it_began
+from groupwise.track.watch import finished_steps
 
 NAME = "report.html"
 ENDS = 3
@@ -51,7 +51,7 @@ def report_of(path: str) -> Iterator[str]:
     with where_it_began(path) as began:
         folder = RunFolder.existing(began)
         config = compose_train_config([str(folder.config)])
-        rows = list(_steps(folder.metrics))
+        rows = list(finished_steps(folder.metrics))
         summary = folder.read_summary() if folder.summary.is_file() else None
         if not rows:
             raise DataError(f"'{path}' has finished no step yet: there is nothing to report")
@@ -91,17 +91,6 @@ def _findings(found: Sequence[HealthFinding]) -> Iterator[str]:
         rule, text = html.escape(one.rule.replace("_", " ")), html.escape(one.text)
         yield f'<li class="{one.severity}"><b>{one.severity}: {rule}</b>, from step {one.first_step}: {text}</li>'
     yield "</ul></section>" if found else "</section>"
-
-
-def _steps(file: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of metrics.jsonl; one that is being written is left."""
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            yield row
 
 
 def _of_step(step: int, file: Path) -> list[Row]:

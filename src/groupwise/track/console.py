@@ -3,8 +3,8 @@
 import re
 import sys
 import time
-from collections import deque
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import IO, Any
 
 from rich.console import Console, Group, RenderableType
@@ -14,16 +14,19 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from groupwise.completion import Prompt
 from groupwise.config import TrainConfig
-from groupwise.explaining.report import plan_lines as explain_lines
-from groupwise.model.load import Policy
-from groupwise.model.size import size_of
 from groupwise.track.screen import say, screen
+from groupwise.track.sparkline import curves
 from groupwise.track.tracker import RunContext, Tracker
 
 # The panel shows means over this many steps: single steps of a few groups are too noisy to read.
 WINDOW_STEPS = 10
+
+# What is kept of earlier steps, next to the rewards.
+SHOWN = {
+    "step", "policy/entropy", "completion/neg_logp", "groups/zero_std", "groups/all_right", "groups/all_wrong",
+    "groups/accept_rate", "completion/tokens", "completion/truncated_fraction", "time/tokens_per_second",
+}  # fmt: skip
 
 # Of one step.
 SHOWN_FAILURES = 3
@@ -37,7 +40,7 @@ class ConsoleTracker(Tracker):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._folder, self._total, self._first, self._started = "", 0, 0, 0.0
-        self._recent: deque[dict[str, Any]] = deque(maxlen=WINDOW_STEPS)
+        self._steps: list[dict[str, Any]] = []
         self._live: Live | None = None
         self._panel: Panel | str = ""
         self._stopping = ""
@@ -74,18 +77,24 @@ class ConsoleTracker(Tracker):
         self._folder, self._first, self._total = str(context.folder), context.finished_steps, config.run.steps
         self._started = time.monotonic()
         if self._console.is_terminal:
+            self._panel = panel([], self._total, 0.0, self._folder)
             self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._shown)
             self._live.start()
 
     def step(self, metrics: dict[str, Any]) -> None:
-        """Show the step. After the last one the panel stays as it is, above what follows."""
-        self._recent.append(metrics)
+        """Show the step."""
         done = metrics["step"] - self._first
-        eta = (time.monotonic() - self._started) / max(done, 1) * (self._total - metrics["step"])
+        self.show(metrics, (time.monotonic() - self._started) / max(done, 1) * (self._total - metrics["step"]))
+
+    def show(self, metrics: dict[str, Any], eta: float) -> None:
+        """A step and the seconds that are left. After the last one the panel stays as it is, above what follows."""
         if self._live is None:
             self._console.print(plain_line(metrics, self._total, eta), highlight=False, soft_wrap=True)
         else:
-            self._panel = panel(self._recent, self._total, eta, self._folder)
+            self._steps.append(
+                {key: value for key, value in metrics.items() if key in SHOWN or key.startswith("reward/")}
+            )
+            self._panel = panel(self._steps, self._total, eta, self._folder)
             self._live.refresh()
             if metrics["step"] == self._total:
                 self.finish(None)
@@ -103,33 +112,6 @@ class ConsoleTracker(Tracker):
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-def plan_lines(
-    config: TrainConfig, policy: Policy, problems: str, eval_problems: int, longest_prompt: int, first: Prompt
-) -> list[str]:
-    """The derived table of a run: what one step consists of, and how the first prompt looks to the model."""
-    batch = config.batch
-    weights = f"{sum(weight.numel() for _, weight in policy.trainable()) / 1e6:.2f} M trained weights"
-    if policy.adapter is not None:
-        weights += f" of adapters over {size_of(policy.model).parameters / 1e6:.2f} M"
-    updates = batch.epochs_per_step * batch.minibatches_per_step
-    # As the model sees it: with what the tokenizer put in front of the text.
-    prompt = str(policy.tokenizer.decode(first.ids.tolist(), skip_special_tokens=False)).replace("\n", "\\n")
-    shown = prompt if len(prompt) <= 160 else f"{prompt[:60]} … {prompt[-96:]}"
-    measured = f"measured on {eval_problems} held-out problems" if eval_problems else "not measured"
-    head = policy.model.get_output_embeddings().weight.shape[0]
-    spare = head - (policy.vocabulary or head)
-    unused = f"; the tokenizer has no tokens for {spare} of {head} ids, which are never sampled" if spare else ""
-    return [
-        f"model     {policy.name}: {weights}, {config.model.computes_in} compute{unused}",
-        f"problems  {problems}; {measured}",
-        f"step      {batch.prompts_per_step} problems × {batch.samples_per_prompt} samples of at most "
-        f"{config.sampling.max_new_tokens} tokens, {updates} optimizer {'step' if updates == 1 else 'steps'}; "
-        f"{config.run.steps} steps",
-        *explain_lines(config),
-        f"prompt    longest {longest_prompt} tokens, the first is: {shown}",
-    ]
 
 
 def plain_line(line: dict[str, Any], total: int, eta_seconds: float) -> str:
@@ -166,19 +148,34 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-def panel(recent: deque[dict[str, Any]], total: int, eta_seconds: float, folder: str) -> Panel:
-    """The live view: progress, and means over the last steps."""
+def own_components(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Rewards that `readings` does not show, each a mean over the given steps."""
+    known = ("reward/total/mean", "reward/correctness/mean", "reward/format/mean")
+    means = (key for key in lines[-1] if key.startswith("reward/") and key.endswith("/mean") and key not in known)
+    found = {key: [line[key] for line in lines if isinstance(line.get(key), int | float)] for key in means}
+    return [(key.split("/")[1], f"{sum(values) / len(values):.3f}") for key, values in found.items() if values]
+
+
+def panel(steps: list[dict[str, Any]], total: int, eta_seconds: float, folder: str) -> Panel:
+    """The live view: progress, means over the last steps, and curves of all of them."""
+    recent, title = steps[-WINDOW_STEPS:], "groupwise train"
+    if not recent:
+        waiting = Text(f"step 1/{total}   sampling, grading and training the first one …")
+        return Panel(waiting, title=title, subtitle=folder, width=76)
     step = recent[-1]["step"]
     table = Table.grid(padding=(0, 2))
-    shown = readings(list(recent))
-    for left, right in zip(shown[::2], shown[1::2], strict=True):
+    shown = [*readings(recent), *own_components(recent)]
+    for left, right in zip_longest(shown[::2], shown[1::2], fillvalue=("", "")):
         table.add_row(Text(left[0], style="dim"), left[1], Text(right[0], style="dim"), right[1])
+    drawn = Table.grid(padding=(0, 2))
+    for label, curve in curves(steps) if len(steps) > 1 else ():
+        drawn.add_row(Text(label, style="dim"), Text(curve, style="cyan"))
     head = Text(f"step {step}/{total}   eta {clock(eta_seconds)}")
     # By itself the bar does not end its line.
     bar = Table.grid()
     bar.add_row(ProgressBar(total=total, completed=step, width=48))
-    body = Group(head, bar, table)
-    return Panel(body, title="groupwise train", subtitle=f"{folder}  (mean of {len(recent)} steps)", width=76)
+    body = Group(head, bar, table, drawn)
+    return Panel(body, title=title, subtitle=f"{folder}  (mean of {len(recent)} steps)", width=76)
 
 
 def clock(seconds: float) -> str:

@@ -31,7 +31,7 @@ from groupwise.ranks import Ranks
 from groupwise.rollout.engine import make_engine, sampling_params
 from groupwise.rollout.engine_check import check_engine
 from groupwise.rollout.sampling import derive_seed
-from groupwise.track.console import plan_lines
+from groupwise.track.plan import plan_lines
 from groupwise.track.run_folder import RunFolder
 from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState

@@ -1,0 +1,58 @@
+"""A run that another process trains, followed by what it writes."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from groupwise.config.compose import compose_train_config
+from groupwise.track import lock
+from groupwise.track.console import WINDOW_STEPS, ConsoleTracker
+from groupwise.track.run_folder import RunFolder
+from groupwise.track.tracker import RunContext
+
+POLL_SECONDS = 0.5
+
+
+def watch(path: str, screen: ConsoleTracker, wait: Callable[[float], None] = time.sleep) -> None:
+    """Show the steps of the run in a folder, done and to come, until it is complete or no process trains it.
+
+    Raises:
+        DataError: if there is no run.
+        UsageError: if its options cannot be read.
+    """
+    folder = RunFolder.existing(path)
+    config = compose_train_config([str(folder.config)])
+    screen.start(config, RunContext(folder.path, 0, {}))
+    last, recent = 0, 0.0
+    try:
+        while last < config.run.steps:
+            # Asked before: what is written in between is read.
+            is_held = lock.is_held(folder.path)
+            # A resumed run may have cut its lines back.
+            for line in finished_steps(folder.metrics):
+                if line["step"] > last:
+                    last = line["step"]
+                    seconds = float(line.get("time/step_seconds") or 0.0)
+                    recent += (seconds - recent) / min(last, WINDOW_STEPS)
+                    screen.show(line, recent * (config.run.steps - last))
+            if last < config.run.steps and not is_held:
+                screen.note(f"no process trains the run now: it is at step {last} of {config.run.steps}")
+                break
+            wait(POLL_SECONDS)
+    finally:
+        screen.finish(None)
+
+
+def finished_steps(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of metrics.jsonl; the last one may be half written."""
+    if not path.is_file():
+        return
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            return
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
+            yield line
