@@ -166,6 +166,8 @@ def test_the_page(page: Any, address: str) -> None:
     # No wider than a phone.
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("#table-0 summary").click()
+    # It is filled once the browser says that it is open.
+    page.locator("#table-0 tbody tr").last.wait_for()
     assert page.locator("#table-0 tbody tr").count() == 4
     assert serious_faults(page) == []
     page.locator("#theme").click()

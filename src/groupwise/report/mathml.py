@@ -8,7 +8,7 @@ _TOKEN = re.compile(r"\s+|\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z]+|[Α-ωπρεβ]|.")
 
 def mathml(text: str) -> str:
     """A display formula. Words of several letters stand upright, as functions; `_x` and `^x` are indices."""
-    return f'<math display="block" xmlns="http://www.w3.org/1998/Math/MathML"><mrow>{_row(text)}</mrow></math>'
+    return f'<math display="block" tabindex="0" xmlns="http://www.w3.org/1998/Math/MathML"><mrow>{_row(text)}</mrow></math>'
 
 
 def _row(text: str) -> str:

@@ -62,7 +62,12 @@
       const details = document.getElementById(`table-${index}`);
       details.addEventListener("toggle", () => {
         if (details.querySelector("table")) return;
-        const table = element(details, "table");
+        // What scrolls can be reached by the keyboard.
+        const scrolled = element(details, "div", undefined, "scrolled");
+        scrolled.tabIndex = 0;
+        scrolled.setAttribute("role", "region");
+        scrolled.setAttribute("aria-label", `${chart.title}, values`);
+        const table = element(scrolled, "table");
         const head = element(element(table, "thead"), "tr");
         for (const name of ["step", ...chart.curves.map((curve) => curve.name)]) element(head, "th", name).scope = "col";
         const steps = [...new Set(chart.curves.flatMap((curve) => curve.points.map(([x]) => x)))].sort((a, b) => a - b);
