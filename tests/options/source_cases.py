@@ -180,7 +180,7 @@ MODEL = {
     # On a CPU `auto` is float32.
     "model.compute_dtype": Case(
         ("auto", "float32", "bfloat16"),
-        lambda t: [t.folder.read_config()["model"]["compute_dtype"], t.metric("engine/logp_gap_max") < 1e-4],
+        lambda t: [t.folder.read_context()["config"]["model"]["compute_dtype"], t.metric("engine/logp_gap_max") < 1e-4],
         lambda t: [(stated := t.config.model.compute_dtype), stated != "bfloat16"],
         base=("objective.old_logps=trainer",),
         same=lambda t: sorted({str(weight.dtype) for weight in t.after.values()}),
