@@ -17,6 +17,7 @@ from tests.support.commands import environment
 from tests.support.runs import UNMEASURED, assert_same_run, metrics, train
 
 HERE = "tests/battery/test_system.py::"
+SINKS = "tests/track/test_sinks.py::"
 KILL, STOP = "tests/training/test_any_kill.py::test_", "tests/training/test_stopping.py::test_"
 
 CASES = (
@@ -48,8 +49,12 @@ CASES = (
         1,
         "a tracker that is down, slow, raises or is not installed",
         "one warning, and nothing waits for it",
-        (),
-        "there is no tracker but the screen and the files of the run, so that none can be down",
+        (
+            SINKS + "test_one_that_fails_is_dropped_with_one_warning",
+            SINKS + "test_one_that_leaves_or_is_not_installed_is_dropped",
+            SINKS + "test_no_step_waits_for_a_slow_one",
+            SINKS + "test_one_that_hangs_at_the_end_is_left",
+        ),
     ),
     Case(
         47,
