@@ -20,13 +20,35 @@ class StdinTest:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """An argument that is no value but a function, as a Python expression such as `lambda x: x + 1`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a test does with an object that it made: it reads the attribute `name`, and calls it unless args is None.
+
+    fresh: on the object itself; otherwise on what the step before gave.
+    """
+
+    name: str
+    args: tuple[Any, ...] | None = None
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CallTest:
-    """A function is called with these arguments and has to return `expected`; all of it Python literals.
+    """A function is called with these arguments and has to return `expected`; Python literals but for `Source`.
 
     tolerance, relative_tolerance: two floats count as equal within the larger of the absolute difference and the share
     of the larger magnitude; 0 for exact. view: an expression of `grading.code.language` on `result`, which is
     what was returned, such as `sorted(result)`; its value is compared in place of the returned one. Empty for the
-    returned value itself.
+    returned value itself. steps: taken with what the call returned; the last one gives what is looked at. as_python:
+    an assert compares, for which 1 is True; otherwise types have to be the same. raises: the
+    exception that has to be raised in place of a value; empty for none.
     """
 
     args: tuple[Any, ...]
@@ -35,6 +57,9 @@ class CallTest:
     tolerance: float = 0.0
     relative_tolerance: float = 0.0
     view: str = ""
+    steps: tuple[Step, ...] = ()
+    as_python: bool = False
+    raises: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +69,7 @@ class CodeTests:
     preamble: code put before the candidate's, such as the imports and helpers that the problem's text gives.
     beginning: the head of the function that the text shows unfinished, for answers that only continue it. helpers:
     functions that views use, in the test language.
+    usual_imports: those who made the tests provide the usual imports, as LeetCode does.
     weak_oracle: why these tests say less than those they were made from; empty where they say the same.
     """
 
@@ -54,6 +80,7 @@ class CodeTests:
     beginning: str = ""
     helpers: str = ""
     weak_oracle: str = ""
+    usual_imports: bool = False
 
 
 class Message(NamedTuple):

@@ -16,8 +16,9 @@ from groupwise.data.files import UnusableRow, fingerprint, read_file
 from groupwise.data.preflight import lengths_of, preflight, refuse, remarks_of
 from groupwise.data.splits import find_overlap, find_repeats, normalised
 from groupwise.errors import DataError, listed
-from groupwise.evaluation.check_files import PromptCheck, answer_check, run_check, solution_of, written_answer
+from groupwise.evaluation.check_files import PromptCheck, answer_check, run_check, written_answer
 from groupwise.evaluation.check_report import print_check, to_json
+from groupwise.evaluation.solutions import solutions_of
 from groupwise.model.load import load_tokenizer
 from groupwise.model.prompt import PromptRenderer
 from groupwise.problem import CodeTests, Message, Problem
@@ -385,13 +386,18 @@ def test_a_tokenizer_needs_no_weights(tmp_path: Path) -> None:
 
 def test_solutions_of_rows() -> None:
     tests = CodeTests(entry_point="double")
-    assert solution_of(HUMAN_EVAL, tests) == "def double(n):\n    return 2 * n\n"
+    assert solutions_of(HUMAN_EVAL, tests) == ["def double(n):\n    return 2 * n\n"]
     prompt = 'def two():\n    "two"\n'
     helper = {"prompt": prompt, "canonical_solution": "  return 2\ndef double(n): return two() * n"}
-    assert solution_of(helper, tests) == "def two():\n  return 2\ndef double(n): return two() * n"
-    assert solution_of({"canonical_solution": "def double(n): ..."}, tests) == "def double(n): ..."
-    assert solution_of({"code": "x = 1"}, tests) == "x = 1"
-    assert solution_of({"code": 3}, tests) == solution_of({}, tests) == ""
+    assert solutions_of(helper, tests) == ["def two():\n  return 2\ndef double(n): return two() * n"]
+    assert solutions_of({"canonical_solution": "def double(n): ..."}, tests) == ["def double(n): ..."]
+    assert solutions_of({"code": "x = 1"}, tests) == ["x = 1"]
+    assert solutions_of({"code": 3}, tests) == solutions_of({}, tests) == []
+    assert solutions_of({"solutions": '["a = 1", "b = 2"]'}, tests) == ["a = 1", "b = 2"]
+    assert solutions_of(
+        {"solutions": [{"code": "a = 1", "language": "python"}, {"code": "x", "language": "cpp"}]}, tests
+    ) == ["a = 1"]
+    assert solutions_of({"solutions": {"language": [2, 3], "solution": ["x", "a = 1"]}}, tests) == ["a = 1"]
 
 
 @pytest.mark.slow

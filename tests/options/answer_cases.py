@@ -122,4 +122,12 @@ ANSWERS: dict[str, ByHand] = {
     "rewards.correctness.code.float_tolerance": graded_case(
         {"0.0": [0], "1e-3": [1]}, correctness, code_task([("", "0.33333333")], "print(0.3333)"), slow=True
     ),
+    # Tests of those who provide the usual imports, and tests of others.
+    "rewards.correctness.code.forgotten_imports": graded_case(
+        {"usual": [1, 0], "all": [1, 1], "none": [0, 0]},
+        correctness,
+        code_task([("", "3")], "print(math.floor(3.5))", usual=True),
+        code_task([("", "3")], "print(math.floor(3.5))"),
+        slow=True,
+    ),
 }

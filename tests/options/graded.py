@@ -40,9 +40,9 @@ def task(answer: str, *answers: str | int | Sequence[int], domain: str = "math",
     return Task(Problem("p", (Message("user", question),), answer, domain), answers)
 
 
-def code_task(outputs: Sequence[tuple[str, str]], *programs: str, answer: str = "") -> Task:
+def code_task(outputs: Sequence[tuple[str, str]], *programs: str, answer: str = "", usual: bool = False) -> Task:
     """Programs for a problem that is tested by (standard input, standard output)."""
-    tests = CodeTests(stdin=tuple(StdinTest(given, wanted) for given, wanted in outputs))
+    tests = CodeTests(stdin=tuple(StdinTest(given, wanted) for given, wanted in outputs), usual_imports=usual)
     fenced = tuple(f"```python\n{program}\n```" for program in programs)
     return Task(Problem("p", (Message("user", "?"),), answer, "code", tests=tests), fenced)
 

@@ -123,5 +123,6 @@ SANDBOX: dict[str, ByHand] = {
     "sandbox.processes": within({"4": [0.0], "16": [1.0]}, FORKS),
     "sandbox.output_kb": within({"10": [0.0], "100": [1.0]}, "print('a' * 50_000)", output="a" * 50_000),
     "sandbox.disk_mb": within({"1": [0.0], "64": [1.0]}, WRITES),
+    "sandbox.packages": within({"[]": [0.0], "[numpy]": [1.0]}, "import numpy; print('ok')"),
     "sandbox.parallel": ByHand({"1": 1, "2": 2}, programs_at_one_time, slow=True),
 }

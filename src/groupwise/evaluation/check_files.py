@@ -8,27 +8,24 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_to_explain
 from groupwise.config.data import is_generated
 from groupwise.data.files import ProblemFile, read_file
 from groupwise.data.preflight import Lengths, ProblemCheck, Remarks, Report, lengths_of, preflight, remarks_of
-from groupwise.data.programs.code_rows import stub_of
 from groupwise.data.rows import shorten
 from groupwise.data.sources import usable_files
 from groupwise.data.splits import Overlap, Repeats, find_overlap, find_repeats
 from groupwise.errors import DataError, UsageError
-from groupwise.grading.code.code_grader import grade_code
+from groupwise.evaluation.solutions import solution_check
 from groupwise.grading.math.math_grader import gold_error, grade
 from groupwise.grading.math.math_options import AnswerMode
-from groupwise.grading.records import Response
 from groupwise.grading.sandbox.open import open_sandbox
 from groupwise.grading.sandbox.sandbox import Sandbox
 from groupwise.model.load import load_tokenizer
 from groupwise.model.prompt import PromptRenderer
-from groupwise.problem import CodeTests, Problem
+from groupwise.problem import Problem
 
 # The reference answer as a model would write it.
 _WRITTEN: dict[AnswerMode, str] = {"gsm8k": "#### {}", "answer_tag": "<answer>{}</answer>", "last_number": "It is {}."}
@@ -158,32 +155,6 @@ def usable_rows(
     """The files of a run without the rows that it cannot use, and what was left out; see `usable_files`."""
     prompts = PromptCheck(renderer, context_tokens, config.sampling.max_new_tokens)
     return usable_files(files, {"prompt": prompts, "answer": answer_check(config)})
-
-
-def solution_check(sandbox: Sandbox, config: TrainConfig) -> ProblemCheck:
-    """Refuses problems whose own solution does not pass their tests. A row without a solution is not asked."""
-
-    def check(problem: Problem) -> str:
-        solution = solution_of(problem.row, problem.tests) if problem.tests is not None else ""
-        if problem.tests is None or not solution:
-            return ""
-        response = Response((), f"```python\n{solution}\n```")
-        verdict = grade_code(response, problem.tests, sandbox, config.rewards_of(problem.domain).correctness.code)
-        if verdict.status == "correct":
-            return ""
-        return f"its own solution does not pass its tests ({verdict.status}: {verdict.detail})"
-
-    return check
-
-
-def solution_of(row: Mapping[str, Any], tests: CodeTests) -> str:
-    """The solution that a row brings, in `code` or `canonical_solution`; an indented one continues the row's prompt."""
-    solution = next((row[name] for name in ("canonical_solution", "code") if isinstance(row.get(name), str)), "")
-    if not solution.strip() or solution.strip("\n")[0] not in " \t":
-        return solution
-    prompt = row.get("prompt")
-    stub = stub_of(prompt, tests.entry_point) if isinstance(prompt, str) else None
-    return f"{stub.head}\n{solution}" if stub else solution
 
 
 def _check_file(

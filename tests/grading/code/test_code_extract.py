@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from groupwise.grading.code.code_extract import LARGEST_PROGRAM, Extraction, extract_program, fenced_blocks
+from groupwise.grading.code.code_extract import LARGEST_PROGRAM, Extraction, extract_program
+from groupwise.grading.code.fences import Block, fenced_blocks
 from groupwise.grading.records import Response
 from groupwise.problem import CallTest, CodeTests, StdinTest
 
@@ -41,7 +42,7 @@ def test_the_last_block_that_defines_the_function() -> None:
     usage = "print(double(3))"
     text = "\n".join(f"```python\n{block}\n```" for block in (GOOD, other, usage))
     assert extract(text).program == other
-    assert extract(text, STDIN).program == usage
+    assert extract(text, STDIN).program == other, "the last of the longest"
     assert extract("```text\n1 2\n```\n```python\nx = 1\n```\n```json\n{}\n```").program == "x = 1"
 
 
@@ -70,7 +71,10 @@ def test_what_is_no_answer() -> None:
     assert extract("42", STDIN).reason == "no block of code"
     assert extract("").reason == "no code"
     assert extract("```python\n\n```").reason == "an empty block of code"
-    assert extract(f"```python\n{GOOD}").reason == "no complete block of Python"
+    assert extract_program(Response((), f"```python\n{GOOD}", truncated=True), CALLS).reason == (
+        "no complete block of Python"
+    )
+    assert extract("```python\ndef double(n:").reason == "no complete block of Python"
     assert extract("```python\n" + "x = 1\n" * LARGEST_PROGRAM + "```").reason.startswith("a program of more than")
     assert extract("```cpp\nint main() {}\n```").reason == "no complete block of Python"
 
@@ -126,4 +130,8 @@ def test_hostile_text_takes_little_time(text: str, tests: CodeTests) -> None:
 
 
 def test_blocks_in_their_order() -> None:
-    assert fenced_blocks("```\na\n```\nx\n```python\nb\nc\n```\n```js\nd\n```\n```\n```") == ["a", "b\nc", ""]
+    assert fenced_blocks("```\na\n```\nx\n```python\nb\nc\n```\n```js\nd\n```\n```\n```") == [
+        Block("a", tagged=False),
+        Block("b\nc", tagged=True),
+        Block("", tagged=False),
+    ]

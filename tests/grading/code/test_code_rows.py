@@ -1,6 +1,10 @@
 """Rows of the shapes that data sets have."""
 
+import base64
 import json
+import pickle
+import zlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,8 @@ from groupwise.data.programs.code_questions import code_question
 from groupwise.data.programs.code_rows import code_tests_of
 from groupwise.data.rows import Row
 from groupwise.problem import CallTest, CodeTests, StdinTest
+
+Asserted = partial(CallTest, as_python=True)
 
 PROMPT = '''import math
 
@@ -56,7 +62,7 @@ def question_of(columns: dict[str, Any]) -> str:
 
 def test_humaneval() -> None:
     tests = read(HUMANEVAL)
-    assert tests.calls == (CallTest((1,), 3.14159, tolerance=1e-3), CallTest((0.0,), 0))
+    assert tests.calls == (Asserted((1,), 3.14159, tolerance=1e-3), Asserted((0.0,), 0))
     assert tests.entry_point == "area"
     assert tests.preamble == "import math\n\n\ndef half(n):\n    return n / 2"
     assert tests.beginning == "def area(r: float):"
@@ -71,7 +77,7 @@ def test_humaneval_with_code_before_the_docstring() -> None:
 
 def test_humaneval_that_names_the_function_instead_of_the_candidate() -> None:
     row = {**HUMANEVAL, "test": "def check(candidate):\n    assert area(0) == 0\n    assert set(area(1)) == {1}"}
-    assert read(row).calls == (CallTest((0,), 0), CallTest((1,), {1}, view="set(result)"))
+    assert read(row).calls == (Asserted((0,), 0), Asserted((1,), {1}, view="set(result)"))
 
 
 def test_another_function_than_the_one_that_is_named() -> None:
@@ -88,12 +94,12 @@ def test_another_function_than_the_one_that_is_named() -> None:
 def test_a_view_with_a_helper_of_the_prompt() -> None:
     row = {**HUMANEVAL, "test": "def check(candidate):\n    assert half(candidate(1)) == 3"}
     tests = read(row)
-    assert tests.calls == (CallTest((1,), 3, view="half(result)"),)
+    assert tests.calls == (Asserted((1,), 3, view="half(result)"),)
     assert "def half(n):" in tests.helpers
 
 
 def test_mbpp() -> None:
-    assert read(MBPP) == CodeTests(calls=(CallTest((2,), 4), CallTest((), 6, (("n", 3),))), entry_point="dbl")
+    assert read(MBPP) == CodeTests(calls=(Asserted((2,), 4), Asserted((), 6, (("n", 3),))), entry_point="dbl")
 
 
 def test_mbpp_with_imports_of_the_tests() -> None:
@@ -102,14 +108,14 @@ def test_mbpp_with_imports_of_the_tests() -> None:
         "test_imports": ["import math"],
         "test_list": ["assert math.isclose(f(1), 2.0, abs_tol=1)"],
     }
-    assert read(row).calls == (CallTest((1,), 2.0, tolerance=1.0, relative_tolerance=1e-9),)
+    assert read(row).calls == (Asserted((1,), 2.0, tolerance=1.0, relative_tolerance=1e-9),)
 
 
 def test_asserts_as_the_reference() -> None:
     asserts = ["assert f(1) == 2", "assert f(2) == 3"]
     for reference in (asserts, json.dumps(asserts)):
         tests = read({"messages": [], "ground_truth": reference, "dataset": "code"})
-        assert tests == CodeTests(calls=(CallTest((1,), 2), CallTest((2,), 3)), entry_point="f")
+        assert tests == CodeTests(calls=(Asserted((1,), 2), Asserted((2,), 3)), entry_point="f")
 
 
 def test_dropped_asserts_make_a_weak_oracle() -> None:
@@ -144,7 +150,8 @@ def test_whole_programs(columns: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="mixes kinds of tests"):
             code_tests_of(columns)
         return
-    assert read(columns) == CodeTests(stdin=STDIN_CASES)
+    usual = "public_test_cases" in columns
+    assert read(columns) == CodeTests(stdin=STDIN_CASES, usual_imports=usual)
 
 
 def test_pickled_private_tests_are_left_out_and_said_so() -> None:
@@ -154,9 +161,34 @@ def test_pickled_private_tests_are_left_out_and_said_so() -> None:
     }
     tests = read(row)
     assert tests.stdin == (StdinTest("1\n", "2\n"),)
-    assert tests.weak_oracle == "left out `private_test_cases`, which is not JSON"
+    assert tests.weak_oracle == "left out `private_test_cases`, which is neither JSON nor a packed text"
     with pytest.raises(ValueError, match="no test can be read"):
         code_tests_of({"private_test_cases": "eJxrYJmaAgAD"})
+
+
+def packed(value: object) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+
+
+def test_private_tests_of_livecodebench_are_read_without_loading_them() -> None:
+    cases = json.dumps([{"input": "2\n", "output": "4\n", "testtype": "stdin"}])
+    public = json.dumps([{"input": "1\n", "output": "2\n", "testtype": "stdin"}])
+    row = {"public_test_cases": public, "private_test_cases": packed(cases)}
+    assert read(row).stdin == (StdinTest("1\n", "2\n"), StdinTest("2\n", "4\n"))
+    assert read(row).weak_oracle == ""
+    for hostile in (Exploit(), [cases], {"a": cases}, cases.encode()):
+        assert read({**row, "private_test_cases": packed(hostile)}).stdin == (StdinTest("1\n", "2\n"),)
+    assert not LOADED
+
+
+LOADED: list[int] = []
+
+
+class Exploit:
+    """Would be noticed if it were loaded."""
+
+    def __reduce__(self) -> Any:
+        return LOADED.append, (1,)
 
 
 LIST_VIEW = "list(result) if isinstance(result, tuple) else result"
@@ -185,7 +217,7 @@ LIST_VIEW = "list(result) if isinstance(result, tuple) else result"
 )
 def test_functions(columns: dict[str, Any]) -> None:
     calls = (CallTest((1, "a"), [1, 2], view=LIST_VIEW), CallTest((2, "b"), 3))
-    assert read(columns) == CodeTests(calls=calls, entry_point="f")
+    assert read(columns) == CodeTests(calls=calls, entry_point="f", usual_imports=True)
 
 
 def test_wrapped_results_of_apps() -> None:

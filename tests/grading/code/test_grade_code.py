@@ -144,6 +144,15 @@ def test_outputs_stop_at_the_first_failure_where_all_count() -> None:
     assert len(sandbox.stdins) == 4
 
 
+def test_an_endless_loop_costs_one_time_limit() -> None:
+    sandbox = FakeSandbox(lambda stdin: Outcome("timeout") if stdin == "2\n" else doubling(stdin))
+    assert grade(sandbox, OUTPUTS, SHARE, READER).score == 0.25
+    assert sandbox.stdins == ["1\n", "2\n"]
+    sandbox = FakeSandbox(lambda _: Outcome("killed", signal=9, cpu_seconds=4.0))
+    assert grade(sandbox, OUTPUTS, SHARE, READER).score == 0.0
+    assert sandbox.stdins == ["1\n"]
+
+
 def test_the_first_tests_only() -> None:
     sandbox = FakeSandbox(doubling)
     assert grade(sandbox, OUTPUTS, CodeOptions(max_tests=1), READER).status == "correct"
@@ -156,7 +165,9 @@ def test_the_first_tests_only() -> None:
 def test_printed_numbers_within_the_tolerance() -> None:
     tests = CodeTests(stdin=(StdinTest("1", "0.333333"),))
     sandbox = FakeSandbox(lambda _: printed("0.3333334"))
-    assert grade(sandbox, tests, ALL, READER).status == "wrong"
+    assert grade(sandbox, tests, ALL, READER).status == "correct"
+    assert grade(sandbox, tests, CodeOptions(float_tolerance=1e-8), READER).status == "wrong"
+    assert grade(sandbox, tests, CodeOptions(float_tolerance=0.0), READER).status == "wrong"
     assert grade(sandbox, tests, CodeOptions(float_tolerance=1e-5), READER).status == "correct"
 
 

@@ -1,15 +1,19 @@
 """Values keep their exact type on the way out of a sandbox, and hostile bytes do no harm."""
 
 import collections
+import itertools
 import math
 import time
-from typing import Any
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupwise.grading.sandbox.wire_values import DEPTH, ForeignError, decode, encode
+from groupwise.grading.sandbox.wire_values import DEPTH, FRACTION_BITS, ForeignError, Items, decode, encode
 
 scalars = (
     st.none()
@@ -100,11 +104,73 @@ class Words(str):
 
 @pytest.mark.parametrize(
     "value",
-    [Sly(42), Words("42"), [Sly(1)], {Words("a"): 1}, object(), range(3), bytearray(b"x"), iter([1]), int],
+    [Sly(42), [Sly(1)], object(), bytearray(b"x"), int, range, lambda: 1, [object()], iter([object()])],
 )
 def test_everything_else_is_foreign(value: Any) -> None:
     with pytest.raises(ForeignError):
         encode(value)
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+class Liar(tuple[int, ...]):
+    """Shows other items than it holds."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 2))
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Words("42"), "42"),
+        ({Words("a"): 1}, {"a": 1}),
+        (Pair(1, 2), (1, 2)),
+        (Liar((3, 4)), (3, 4)),
+        (Decimal("0.25"), Fraction(1, 4)),
+        (Fraction(-2, 3), Fraction(-2, 3)),
+        (range(3, 9, 2), range(3, 9, 2)),
+        (Decimal("Infinity"), math.inf),
+    ],
+)
+def test_what_compares_as_a_plain_value_is_written_as_one(value: Any, plain: Any) -> None:
+    found = decode(encode(value))
+    assert (found, type(found)) == (plain, type(plain))
+
+
+def test_iterators_and_views_are_told_from_lists() -> None:
+    for value in (iter([1, 2]), (x for x in (1, 2)), collections.deque([1, 2]), {1: 3, 2: 4}.keys(), map(int, "12")):
+        found = decode(encode(value))
+        assert isinstance(found, Items)
+        assert repr(found) != repr([1, 2])
+        assert list(found) == [1, 2]
+    assert len(decode(encode(collections.deque([1, 2])))) == 2
+    with pytest.raises(TypeError, match="no length"):
+        len(decode(encode(iter([1]))))
+    endless = decode(encode(itertools.count()))
+    assert next(iter(endless)) == 0
+    with pytest.raises(ValueError, match="more than 10000 items"):
+        list(endless)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"q" + encode((1, 0)),
+        b"q" + encode((1, 1 << FRACTION_BITS + 1)),
+        b"R" + encode((1, 2, 0)),
+        b"R" + encode((1,)),
+        b"R" + encode((0, 1 << 70, 1)),
+        b"I" + encode(("x", 1, [])),
+        b"I" + encode([1]),
+    ],
+)
+def test_hostile_parts_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not an encoded value"):
+        decode(data)
 
 
 def test_dictionaries_of_the_library_count_as_what_they_hold() -> None:

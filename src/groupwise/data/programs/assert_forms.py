@@ -10,12 +10,21 @@ _BELOW, _ABOVE = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`view` has to equal `expected` within the tolerances; all four are expressions of the test."""
+    """`view` has to equal `expected` within the tolerances; all four are expressions of the test.
+
+    identical: as `is` compares, so that 1 is not True.
+    """
 
     view: ast.expr
     expected: ast.expr
     tolerance: ast.expr = _ZERO
     relative_tolerance: ast.expr = _ZERO
+    identical: bool = False
+
+
+def is_raises(call: ast.Call) -> bool:
+    """`pytest.raises(ValueError)`, whatever it is to say."""
+    return _name(call.func) == "raises" and len(call.args) == 1 and isinstance(call.args[0], (ast.Name, ast.Attribute))
 
 
 def comparison_of(test: ast.expr, depends: Callable[[ast.expr], bool]) -> Comparison:
@@ -43,7 +52,7 @@ def _compared(
         view, expected = (left, right) if depends(left) else (right, left)
         if isinstance(operation, ast.Is) and not _is_singleton(expected):
             return None
-        return _approximate(view, expected) or Comparison(view, expected)
+        return _approximate(view, expected) or Comparison(view, expected, identical=isinstance(operation, ast.Is))
     if isinstance(operation, _ABOVE):
         left, right, operation = right, left, ast.Lt()
     if isinstance(operation, _BELOW) and _name(getattr(left, "func", None)) in ("abs", "fabs") and not depends(right):

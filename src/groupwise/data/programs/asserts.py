@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from groupwise.data.programs.assert_forms import Comparison, comparison_of
+from groupwise.data.programs.assert_forms import Comparison, comparison_of, is_raises
+from groupwise.data.programs.candidates import Call, Candidate, Instance, Pending, as_argument, chain_of, is_class
 from groupwise.grading.code.language.interpreter import Interpreter
 from groupwise.grading.code.language.library import copied
 from groupwise.grading.code.language.literals import literal_error, literal_source
 from groupwise.grading.code.language.names import ERRORS, Function, Module, Names, Unknown
 from groupwise.grading.code.language.operations import UnsupportedError
-from groupwise.problem import CallTest
+from groupwise.problem import CallTest, Source, Step
 
 RESULT = "result"
 _MOST_CALLS = 2000
@@ -31,32 +32,13 @@ class AssertTests:
     refused: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """The function under test."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    args: tuple[Any, ...]
-    kwargs: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """What a name means that depends on what the function returned: an expression on `result`."""
-
-    call: _Call
-    expression: ast.expr
-
-
 def read_asserts(body: Sequence[ast.stmt], candidates: Sequence[str], setup: Sequence[ast.stmt] = ()) -> AssertTests:
     """Reads the statements of a test. `candidates` are the names of the function under test; `setup` comes before."""
     names: Names = {}
     reader = _Reader()
     reader.read(setup, names)
     reader.refused.clear()
-    names.update(dict.fromkeys(candidates, _Candidate()))
+    names.update(dict.fromkeys(candidates, Candidate()))
     reader.read(body, names)
     return AssertTests(tuple(reader.calls), tuple(dict.fromkeys(reader.refused)))
 
@@ -68,7 +50,7 @@ class _Reader(Interpreter):
         self.refused: list[str] = []
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if isinstance(function, _Candidate):
+        if isinstance(function, Candidate):
             raise UnsupportedError("it uses what the function returned")
         return super().call(function, args, kwargs)
 
@@ -93,9 +75,19 @@ class _Reader(Interpreter):
         match node:
             case ast.Assert():
                 self._assert(node.test, names)
+            case ast.Assign(targets=[ast.Name() as target], value=ast.Call(func=ast.Name(id=name)) as made) if is_class(
+                name, names
+            ):
+                names[target.id] = Instance(self._arguments(made, names))
             case ast.Assign(targets=[ast.Name() as target]) if self._depends(node.value, names):
                 names[target.id] = self._pending(node.value, names)
-            case ast.FunctionDef() if isinstance(names.get(node.name), _Candidate):
+            case ast.Expr(value=ast.Call() as used) if self._chain(used, names):
+                pass
+            case ast.With(items=[ast.withitem(context_expr=ast.Call() as block)], body=[ast.Expr(value=tried)]) if (
+                is_raises(block) and self._depends(tried, names)
+            ):
+                self._record(Comparison(tried, ast.Constant(None)), names, raises=ast.unparse(block.args[0]))
+            case ast.FunctionDef() if isinstance(names.get(node.name), Candidate):
                 raise UnsupportedError(f"the test defines `{node.name}` itself")
             case ast.Return() | ast.Expr(value=ast.Constant() | ast.Name()):
                 pass
@@ -131,8 +123,8 @@ class _Reader(Interpreter):
                 if self._depends(test, names) or not self.evaluate(test, names):
                     yield test, names
 
-    def _record(self, comparison: Comparison, names: Names) -> None:
-        found: list[_Call] = []
+    def _record(self, comparison: Comparison, names: Names, raises: str = "") -> None:
+        found: list[Call] = []
         view = self._on_result(comparison.view, names, found)
         expected = self.evaluate(comparison.expected, names)
         bounds = [self.evaluate(bound, names) for bound in (comparison.tolerance, comparison.relative_tolerance)]
@@ -143,7 +135,9 @@ class _Reader(Interpreter):
             raise UnsupportedError("it compares two calls with each other")
         if _is_tautology(view):
             raise UnsupportedError("it compares a call with itself")
-        error = next(filter(None, map(literal_error, (*distinct[0].args, distinct[0].kwargs, expected))), "")
+        values = [value for value in distinct[0].args if not isinstance(value, Source)]
+        steps = [value for step in distinct[0].steps for value in (*(step.args or ()), step.kwargs)]
+        error = next(filter(None, map(literal_error, (*values, distinct[0].kwargs, *steps, expected))), "")
         if error:
             raise UnsupportedError(error)
         if len(self.calls) >= _MOST_CALLS:
@@ -158,24 +152,27 @@ class _Reader(Interpreter):
                 tolerance=float(bounds[0]),
                 relative_tolerance=float(bounds[1]),
                 view="" if source == RESULT else source,
+                steps=distinct[0].steps,
+                as_python=not comparison.identical,
+                raises=raises,
             )
         )
 
-    def _pending(self, node: ast.expr, names: Names) -> _Pending:
-        found: list[_Call] = []
+    def _pending(self, node: ast.expr, names: Names) -> Pending:
+        found: list[Call] = []
         expression = self._on_result(node, names, found)
         if len(found) != 1:
             raise UnsupportedError("it combines two calls")
-        return _Pending(found[0], expression)
+        return Pending(found[0], expression)
 
     def _depends(self, node: ast.AST, names: Names) -> bool:
         """Whether the function under test, or what it returned, occurs in a piece of code."""
         return any(
-            isinstance(part, ast.Name) and isinstance(names.get(part.id), (_Candidate, _Pending))
+            isinstance(part, ast.Name) and isinstance(names.get(part.id), (Candidate, Pending, Instance))
             for part in ast.walk(node)
         )
 
-    def _on_result(self, node: ast.expr, names: Names, found: list[_Call]) -> ast.expr:
+    def _on_result(self, node: ast.expr, names: Names, found: list[Call]) -> ast.expr:
         """The expression with `result` for the call, and all else worked out; the call is added to those found."""
         match node:
             case ast.Name() if node.id not in names:
@@ -184,16 +181,23 @@ class _Reader(Interpreter):
                 pass
             case _ if not self._depends(node, names):
                 return _literal(self.evaluate(node, names))
+        if steps := self._chain(node, names):
+            found.append(steps)
+            return ast.Name(RESULT, ast.Load())
         match node:
             case ast.Name():
                 value = names[node.id]
-                if isinstance(value, _Pending):
+                if isinstance(value, Pending):
                     found.append(value.call)
                     return value.expression
                 raise UnsupportedError("it uses the function as a value")
-            case ast.Call(func=ast.Name(id=name)) if isinstance(names.get(name), _Candidate):
+            case ast.Call(func=ast.Name(id=name)) if isinstance(names.get(name), Candidate):
                 found.append(self._arguments(node, names))
                 return ast.Name(RESULT, ast.Load())
+            case ast.ListComp(generators=[first]) | ast.GeneratorExp(generators=[first]) if not (
+                self._depends(node.elt, names) or any(self._depends(condition, names) for condition in first.ifs)
+            ):
+                return self._turns_on_result(node, first, names, found)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Lambda() | ast.JoinedStr():
                 raise UnsupportedError("it calls the function within a comprehension, lambda or f-string")
         parts: dict[str, Any] = {}
@@ -207,20 +211,49 @@ class _Reader(Interpreter):
                 parts[name] = part
         return type(node)(**parts)
 
-    def _part_on_result(self, part: Any, names: Names, found: list[_Call]) -> Any:
+    def _turns_on_result(
+        self, node: ast.ListComp | ast.GeneratorExp, turns: ast.comprehension, names: Names, found: list[Call]
+    ) -> ast.expr:
+        """`[x for x in f(3)]`, which needs no other name of the test."""
+        own = {part.id for part in ast.walk(turns.target) if isinstance(part, ast.Name)}
+        read = {part.id for one in (node.elt, *turns.ifs) for part in ast.walk(one) if isinstance(part, ast.Name)}
+        if read & names.keys() - own:
+            raise UnsupportedError("it needs names of the test within a comprehension on what the function returned")
+        over = self._on_result(turns.iter, names, found)
+        return ast.ListComp(node.elt, [ast.comprehension(turns.target, over, turns.ifs, turns.is_async)])
+
+    def _part_on_result(self, part: Any, names: Names, found: list[Call]) -> Any:
         if isinstance(part, ast.keyword):
             return ast.keyword(part.arg, self._on_result(part.value, names, found))
         return self._on_result(part, names, found) if isinstance(part, ast.expr) else part
 
-    def _arguments(self, node: ast.Call, names: Names) -> _Call:
+    def _arguments(self, node: ast.Call, names: Names) -> Call:
         if any(self._depends(part, names) for part in (*node.args, *(keyword.value for keyword in node.keywords))):
             raise UnsupportedError("a call within the arguments of another")
         if any(keyword.arg is None for keyword in node.keywords):
             raise UnsupportedError("`**` in a call")
         kwargs = tuple((str(keyword.arg), copied(self.evaluate(keyword.value, names))) for keyword in node.keywords)
         # As they are at the call: what the test changes later is not seen by the function.
-        args = tuple(copied(value) for value in self._elements(node.args, names))
-        return _Call(args, kwargs)
+        args = tuple(as_argument(value) for value in self._elements(node.args, names))
+        return Call(args, kwargs)
+
+    def _chain(self, node: ast.expr, names: Names) -> Call | None:
+        """Attributes and calls that begin with an object of the class under test; None for anything else."""
+        root, parts = chain_of(node)
+        match root:
+            case ast.Name(id=name) if isinstance(found := names.get(name), Instance):
+                instance = found
+            case ast.Call(func=ast.Name(id=name)) if is_class(name, names):
+                instance = Instance(self._arguments(root, names))
+            case _:
+                return None
+        steps: list[Step] = []
+        for name, call in parts:
+            given = self._arguments(call, names) if call else None
+            if given and any(isinstance(value, Source) for value in given.args):
+                raise UnsupportedError("a function as the argument of a method")
+            steps.append(Step(name, given.args if given else None, given.kwargs if given else (), fresh=not steps))
+        return instance.take(steps) if steps else None
 
 
 def _function(node: ast.expr, names: Names) -> ast.expr:

@@ -1,10 +1,10 @@
 """Test cases that a row spells out as data: inputs and outputs of a whole program, or arguments and results."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from groupwise.data.programs.packed import read_json, unpacked
 from groupwise.problem import CallTest, CodeTests, StdinTest
 
 CASE_COLUMNS = ("input_output", "tests", "test_cases", "public_test_cases", "private_test_cases")
@@ -35,10 +35,9 @@ def _split_cases(found: Sequence[tuple[str, Any]], columns: Mapping[str, Any]) -
     weak = ""
     for name, value in found:
         try:
-            parsed = _parsed(name, value)
+            parsed = _parsed(name, unpacked(value))
         except ValueError:
-            # LiveCodeBench compresses and pickles its private tests, and no pickle is ever read.
-            weak = f"left out `{name}`, which is not JSON"
+            weak = f"left out `{name}`, which is neither JSON nor a packed text"
             continue
         if not isinstance(parsed, list):
             raise ValueError(
@@ -60,7 +59,7 @@ def _parsed(name: str, value: Any) -> Any:
     if not isinstance(value, (str, bytes)):
         return value
     try:
-        return json.loads(value)
+        return read_json(value)
     except (ValueError, RecursionError):
         raise ValueError(f"`{name}` is not JSON; expected inputs and outputs") from None
 
@@ -83,8 +82,11 @@ def _tests(name: str, value: Any, columns: Mapping[str, Any]) -> CodeTests:
         if not function:
             raise ValueError(f"`{name}` tests a function, but no fn_name, func_name or entry_point names it")
         calls = tuple(_call(_arguments(case["input"]), _json_value(case["output"])) for case in value)
-        return CodeTests(calls=calls, entry_point=function)
-    return CodeTests(stdin=tuple(StdinTest(_text(case["input"]), _text(case["output"])) for case in value))
+        return CodeTests(calls=calls, entry_point=function, usual_imports=True)
+    return CodeTests(
+        stdin=tuple(StdinTest(_text(case["input"]), _text(case["output"])) for case in value),
+        usual_imports=name.endswith("_test_cases"),
+    )
 
 
 def _of_columns(name: str, value: Mapping[str, Any]) -> CodeTests:
@@ -103,7 +105,7 @@ def _of_columns(name: str, value: Mapping[str, Any]) -> CodeTests:
         _call(_arguments(given), output[0] if wrapped else output)
         for given, output in zip(inputs, outputs, strict=True)
     )
-    return CodeTests(calls=calls, entry_point=str(function))
+    return CodeTests(calls=calls, entry_point=str(function), usual_imports=True)
 
 
 def _call(args: tuple[Any, ...], expected: Any) -> CallTest:
@@ -133,7 +135,7 @@ def _json_value(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return read_json(value)
     except (ValueError, RecursionError):
         return value
 

@@ -5,6 +5,7 @@ Tests written as Python are read, never run. A row whose tests cannot be read is
 
 import ast
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from groupwise.grading.code.language.interpreter import parse_tests
 from groupwise.grading.code.language.library import BUILTINS, ORDERING
 from groupwise.problem import CallTest, CodeTests
 
-_BUILTIN = {*BUILTINS, *ORDERING, "isclose", "approx", "set", "type"}
+_BUILTIN = {*BUILTINS, *ORDERING, "isclose", "approx", "set", "type", "raises"}
 
 
 class Stub(NamedTuple):
@@ -85,15 +86,14 @@ def tested_name(test: ast.Module, entry_point: str) -> str:
     check = check_function(test)
     own = {parameter.arg for parameter in check.args.args} if check else set()
     defined = {node.name for node in test.body if isinstance(node, ast.FunctionDef) and node is not check}
-    called: dict[str, int] = {}
     if {entry_point, *own} & set(_called(test)):
         return entry_point
-    for statement in ast.walk(test):
-        if isinstance(statement, ast.Assert):
-            for name in _called(statement.test):
-                called[name] = called.get(name, 0) + 1
-    others = {name: count for name, count in called.items() if name not in _BUILTIN | defined}
-    return max(others, key=others.__getitem__) if others else entry_point
+    asserted = [name for node in ast.walk(test) if isinstance(node, ast.Assert) for name in _called(node.test)]
+    for called in (asserted, _called(test)):
+        others = Counter(name for name in called if name not in _BUILTIN | defined)
+        if others:
+            return others.most_common(1)[0][0]
+    return entry_point
 
 
 def _called(code: ast.AST) -> list[str]:

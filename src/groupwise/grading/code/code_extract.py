@@ -2,18 +2,23 @@
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
+from groupwise.grading.code.common_imports import forgotten_imports
+from groupwise.grading.code.fences import Block, fenced_blocks
+from groupwise.grading.components.correctness import ForgottenImports
 from groupwise.grading.math.extract import after_reasoning
 from groupwise.grading.records import SPECIAL_TOKEN, Response
 from groupwise.problem import CodeTests
 
 LARGEST_PROGRAM = 64 * 1024
-_PYTHON = frozenset(("", "python", "py", "python3"))
-# Possessive, so that a long line is read once.
-_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`\n]*+$", re.MULTILINE)
 _FUTURE = re.compile(r"^from __future__ import [^\n]*\n?", re.MULTILINE)
+READS_INPUT = re.compile(r"\binput\b|\bstdin\b|\bopen\s*\(|\bfileinput\b|\bos\s*\.\s*read\b")
+_WRITES = re.compile(r"\bprint\b|\bwrite\b|\bwritelines\b|\bstdout\b")
+# Blocks that are compared with each other, the last ones.
+_MOST_BLOCKS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +32,80 @@ class Extraction:
     continued: bool = False
 
 
-def extract_program(response: Response, tests: CodeTests) -> Extraction:
-    """The last complete block of Python; of several, the last that defines the function under test.
+def extract_program(response: Response, tests: CodeTests, imports: ForgottenImports = "usual") -> Extraction:
+    """The program among the blocks of a response, see `_chosen`; a text without any block where it is all Python.
 
-    Takes time linear in the length of the response. Nothing of it is run.
+    A block that the response ends in counts where it can be read as Python and the response was not cut off. Takes time
+    linear in the length of the response. Nothing of it is run.
     """
     part = after_reasoning(response)
     if part is None:
         return Extraction(reason="the reasoning is not closed")
-    blocks = fenced_blocks(part)
-    if blocks:
-        defining = [block for block in blocks if defines(block, tests.entry_point)]
-        block = (defining or blocks)[-1]
-    else:
-        block = SPECIAL_TOKEN.sub("", part)
-    if not block.strip():
+    found = fenced_blocks(part)
+    blocks = [block for block in found if block.closed or (not response.truncated and _is_finished(block.text, tests))]
+    text = _chosen(blocks[-_MOST_BLOCKS:], tests) if blocks else SPECIAL_TOKEN.sub("", part)
+    if not text.strip():
         return Extraction(reason="an empty block of code" if blocks else "no code")
-    if len(block) > LARGEST_PROGRAM:
+    if len(text) > LARGEST_PROGRAM:
         return Extraction(reason=f"a program of more than {LARGEST_PROGRAM} characters")
-    continues = bool(blocks) or block.lstrip("\n")[:1] in (" ", "\t")
-    continued = continues and bool(tests.beginning) and not defines(block, tests.entry_point)
-    found = Extraction(block, _program(block, tests, continued), continued=continued)
-    if blocks or _is_program(found, tests):
-        return found
-    return Extraction(reason="no complete block of Python" if _FENCE.search(part) else "no block of code")
+    continues = bool(blocks) or text.lstrip("\n")[:1] in (" ", "\t")
+    continued = continues and bool(tests.beginning) and not defines(text, tests.entry_point)
+    program = _program(text, tests, continued)
+    if imports == "all" or (imports == "usual" and tests.usual_imports):
+        program = _behind_future(forgotten_imports(program), program)
+    extraction = Extraction(text, program, continued=continued)
+    if blocks or _is_program(extraction, tests):
+        return extraction
+    return Extraction(reason="no complete block of Python" if "```" in part or "~~~" in part else "no block of code")
 
 
-def fenced_blocks(text: str) -> list[str]:
-    """The complete fenced blocks that are tagged as Python or not tagged, in their order."""
-    blocks: list[str] = []
-    opened: tuple[str, str, int] | None = None
-    for match in _FENCE.finditer(text):
-        fence, tag = match[1], match[2]
-        if opened is None:
-            opened = (fence, tag, min(match.end() + 1, len(text)))
-        elif not tag and fence[0] == opened[0][0] and len(fence) >= len(opened[0]):
-            if opened[1].lower() in _PYTHON:
-                blocks.append(text[opened[2] : max(opened[2], match.start() - 1)])
-            opened = None
-    return blocks
+def _chosen(blocks: Sequence[Block], tests: CodeTests) -> str:
+    """Of several blocks the one to run.
+
+    What defines the function under test goes before what does not, and a whole program, which reads and prints, before
+    a part; then what can be read as Python, what is tagged as it, and what more than promises a body. Of blocks that
+    are alike in all this the last one, or where a program has no mark of being whole, the longest.
+    """
+    if len(blocks) == 1:
+        return blocks[0].text
+
+    def rank(place: int) -> tuple[int, ...]:
+        block = blocks[place]
+        if tests.entry_point:
+            fits = defines(block.text, tests.entry_point)
+        else:
+            fits = READS_INPUT.search(block.text) is not None and _WRITES.search(block.text) is not None
+        continued = bool(tests.beginning) and not fits
+        tree = _parsed(_program(block.text, tests, continued))
+        longest = 0 if fits or tests.entry_point else len(block.text)
+        finished = tree is not None and not _is_stub(tree, tests.entry_point)
+        return finished and fits, tree is not None and block.tagged, fits, finished, block.tagged, longest, place
+
+    return blocks[max(range(len(blocks)), key=rank)].text
+
+
+def _is_finished(text: str, tests: CodeTests) -> bool:
+    continued = bool(tests.beginning) and not defines(text, tests.entry_point)
+    return bool(text.strip()) and _parsed(_program(text, tests, continued)) is not None
+
+
+def _parsed(program: str) -> ast.Module | None:
+    if len(program) > 2 * LARGEST_PROGRAM:
+        return None
+    try:
+        return ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _is_stub(tree: ast.Module, name: str) -> bool:
+    """Whether every function of this name only promises a body: `...`, `pass` or a text."""
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    return bool(bodies) and all(
+        isinstance(part, ast.Pass) or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+        for body in bodies
+        for part in body
+    )
 
 
 def defines(block: str, name: str) -> bool:
@@ -94,18 +134,21 @@ def _program(block: str, tests: CodeTests, continued: bool) -> str:
         block = f"{tests.beginning}\n{block if first in (' ', chr(9)) else indent(block, '    ')}"
     elif name and not _at_top(block, name) and _in_solution(block, name):
         block = f"{block}\n\n{name} = Solution().{name}\n"
-    if not tests.preamble.strip():
+    return _behind_future(tests.preamble, block)
+
+
+def _behind_future(preamble: str, block: str) -> str:
+    if not preamble.strip():
         return block
     # Imports from __future__ have to come first.
     future = "".join(line if line.endswith("\n") else line + "\n" for line in _FUTURE.findall(block))
-    return f"{future}{tests.preamble}\n\n{_FUTURE.sub('', block) if future else block}"
+    return f"{future}{preamble}\n\n{_FUTURE.sub('', block) if future else block}"
 
 
 def _is_program(found: Extraction, tests: CodeTests) -> bool:
     """Whether a text without a fence is Python, and more than words that happen to be names."""
-    try:
-        tree = ast.parse(found.program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parsed(found.program)
+    if tree is None:
         return False
     if tests.entry_point:
         return found.continued or defines(found.block, tests.entry_point)

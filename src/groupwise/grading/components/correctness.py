@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from groupwise.findings import Finding
     from groupwise.grading.reward_options import RewardOptions
 
+ForgottenImports = Literal["usual", "all", "none"]
 GRADERS = ("auto", "math", "code")
 
 
@@ -29,8 +30,13 @@ class CodeOptions(Options):
     max_tests: NonNegativeInt = 0
     """Use at most so many tests of a problem, the first ones; 0 for all."""
 
-    float_tolerance: NonNegativeFloat = 0.0
-    """Largest difference, absolute or relative, of printed numbers that count as equal; 0 compares tokens as text."""
+    float_tolerance: NonNegativeFloat = 1e-6
+    """Largest difference, absolute or relative, of numbers that count as equal, where the test expects one with a point
+    or an exponent; 0 for exact. Integers are always compared digit by digit, and an assert states its own tolerance."""
+
+    forgotten_imports: ForgottenImports = "usual"
+    """Programs that use well-known names of the standard library without importing them, as `List`, get the imports:
+    `usual` where those who made the tests provide them (LeetCode, LiveCodeBench), `all` everywhere, or `none`."""
 
 
 class Correctness(RewardComponent):

@@ -34,6 +34,9 @@ class SandboxOptions(Options):
     disk_mb: PositiveInt = 64
     """Of the temporary file system, which is the only place to write to."""
 
+    packages: list[str] = []
+    """Installed packages that programs may import, such as `numpy`; none else can be seen. Each takes memory."""
+
     parallel: NonNegativeInt = 0
     """Programs that run at one time; 0 for one on each core."""
 
@@ -58,7 +61,7 @@ class Limits:
     @classmethod
     def of(cls, options: SandboxOptions) -> "Limits":
         """The limits that the options name."""
-        return cls(**options.model_dump(exclude={"backend", "parallel"}))
+        return cls(**options.model_dump(exclude={"backend", "parallel", "packages"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Arguments of one call of a function: None, numbers, strings, bytes, and lists, tuples, sets and dicts of them."""
+    """Arguments of one call of a function: None, numbers, strings, bytes, and lists, tuples, sets and dicts of them.
+
+    sources: expressions that are evaluated inside, by the position of the argument that they are. steps: what is done
+    with what the call returned, each as (name, None or arguments, keyword arguments, whether on the object itself).
+    """
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[int, str] = field(default_factory=dict)
+    steps: Sequence[tuple[str, Sequence[Any] | None, Mapping[str, Any], bool]] = ()
 
 
 @dataclass(frozen=True, slots=True)

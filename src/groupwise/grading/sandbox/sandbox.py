@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from groupwise.closing import Closing
 from groupwise.grading.sandbox import wire_values
@@ -18,7 +19,7 @@ from groupwise.grading.sandbox.exchange import exchange
 from groupwise.grading.sandbox.frames import results_of
 from groupwise.grading.sandbox.launch import START_SECONDS, Broker, Process
 from groupwise.grading.sandbox.runs import Call, CallRun, Limits, Outcome, SandboxOptions
-from groupwise.grading.sandbox.view import SYSTEM, View, minimal_view
+from groupwise.grading.sandbox.view import SYSTEM, View, installed_packages, minimal_view
 
 HERE = Path(__file__).parent
 FOLDER = "/tmp"
@@ -37,7 +38,10 @@ class Sandbox(Closing):
         self.name = backend.name
         self.unsafe = backend.unsafe
         self.limits = Limits.of(options)
-        self.view = minimal_view()
+        packages = installed_packages(options.packages)
+        self.view = minimal_view([*packages])
+        places = ":".join(dict.fromkeys(map(str, packages.values())))
+        self._env = {"PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"} if places else {}
         self.broker = Broker()
         if not self.broker.mounts and any(blocked(path) for path in self._exposed(self.view)):
             self.broker.uids = None
@@ -64,7 +68,7 @@ class Sandbox(Closing):
         """
         limits = limits or self.limits
         source = program.encode("utf-8", "surrogatepass")
-        wanted = wire_values.encode([wire_values.encode([list(call.args), dict(call.kwargs)]) for call in calls])
+        wanted = wire_values.encode([wire_values.encode(_as_data(call)) for call in calls])
         arguments = [str(len(source)), str(len(wanted)), entry_point]
         outcome = self._run(self._calls, arguments, source + wanted, limits)
         results, load_error = results_of(outcome, len(calls))
@@ -105,7 +109,7 @@ class Sandbox(Closing):
         self.broker.close()
 
     def _run(self, text: str, arguments: Sequence[str], stdin: bytes, limits: Limits) -> Outcome:
-        process, ready = self._start(text, arguments, limits, self.view, {})
+        process, ready = self._start(text, arguments, limits, self.view, self._env)
         try:
             return exchange(process, stdin, ready, limits, self.backend.exit_offset)
         finally:
@@ -154,6 +158,13 @@ class Sandbox(Closing):
             self._workers.discard(process)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _as_data(call: Call) -> list[Any]:
+    steps = [
+        (name, None if args is None else list(args), dict(kwargs), fresh) for name, args, kwargs, fresh in call.steps
+    ]
+    return [list(call.args), dict(call.kwargs), dict(call.sources), steps]
 
 
 def script(*names: str) -> str:

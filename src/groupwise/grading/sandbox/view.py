@@ -5,8 +5,10 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+from groupwise.errors import DataError
 from groupwise.grading.sandbox.launch import interpreter
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/nix/store", "/gnu/store")
@@ -55,6 +57,23 @@ def minimal_view(read_only: Sequence[Path] = ()) -> View:
         hidden=tuple(path for path in hidden if os.path.isdir(path)),
         python=python,
     )
+
+
+def installed_packages(names: Sequence[str]) -> dict[Path, Path]:
+    """The folders of installed packages, each with the one to import from. Raises DataError."""
+    folders: dict[Path, Path] = {}
+    for name in names:
+        found = find_spec(name) if name.isidentifier() else None
+        if found is None or not found.submodule_search_locations:
+            raise DataError(
+                f"sandbox.packages: no package {name!r} is installed here; `pip install` it, or leave it out"
+            )
+        for place in map(Path, found.submodule_search_locations):
+            # Wheels keep the libraries that they bring in a folder next to the package.
+            for folder in (place, place.with_name(f"{name}.libs")):
+                if folder.is_dir():
+                    folders[folder] = folder.parent
+    return folders
 
 
 def package_folders(prefix: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from groupwise.grading.code.language.library import (
 )
 from groupwise.grading.code.language.names import Function, Method, Module, Names, Unknown
 from groupwise.grading.code.language.operations import Budget, UnsupportedError, binary, compare, size_of, unary
+from groupwise.grading.sandbox.wire_values import Items
 
 _CALL_DEPTH = 30
 
@@ -61,7 +62,7 @@ class Expressions(ABC):
     def items(self, node: ast.expr, names: Names) -> Iterator[Any]:
         """The elements of an iterable expression, each charged."""
         values = self.evaluate(node, names)
-        if not isinstance(values, (list, tuple, str, bytes, dict, set, frozenset, range)):
+        if not isinstance(values, (list, tuple, str, bytes, dict, set, frozenset, range, Items)):
             raise UnsupportedError(f"a loop over `{shown(node)}`")
         for value in values:
             self.budget.charge(1)

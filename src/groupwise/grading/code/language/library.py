@@ -74,6 +74,8 @@ BUILTINS: dict[str, Any] = {
     "sum": _total,
     "enumerate": lambda values, start=0: list(enumerate(values, start)),
     "zip": lambda *values: list(zip(*values, strict=False)),
+    "iter": lambda values: values,
+    "next": lambda values, *default: next(iter(values), *default),
     "reversed": lambda values: list(reversed(values)),
     "isinstance": isinstance,
     "print": lambda *_, **__: None,
@@ -97,6 +99,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "string": {name: getattr(string, name) for name in _words("ascii_lowercase ascii_uppercase ascii_letters digits")},
     "copy": {"copy": copied, "deepcopy": copied},
     "collections": {"Counter": _counted},
+    "itertools": {"islice": lambda values, *bounds: list(itertools.islice(values, *bounds))},
     "random": {"Random": Draws, **dict.fromkeys(("seed",))},
     "cmath": {},
 }

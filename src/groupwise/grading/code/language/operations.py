@@ -3,8 +3,11 @@
 import ast
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
+
+from groupwise.grading.sandbox.wire_values import Items
 
 LARGEST_BITS = 100_000
 LARGEST_LENGTH = 1_000_000
@@ -29,9 +32,9 @@ class Budget:
             raise UnsupportedError("more work than is allowed")
 
 
-NUMBERS = (bool, int, float, complex)
+NUMBERS = (bool, int, float, complex, Fraction)
 SEQUENCES = (str, bytes, list, tuple)
-PLAIN = (*NUMBERS, *SEQUENCES, dict, set, frozenset, range, type(None))
+PLAIN = (*NUMBERS, *SEQUENCES, dict, set, frozenset, range, Items, type(None))
 
 _SAFE_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
@@ -65,6 +68,8 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 def size_of(value: object) -> int:
     """Elements of a collection; 1 for anything else."""
+    if isinstance(value, Items):
+        return len(value.items)
     return len(value) if isinstance(value, (*SEQUENCES, dict, set, frozenset, range)) else 1
 
 
@@ -89,6 +94,8 @@ def binary(operation: ast.operator, left: Any, right: Any, budget: Budget) -> An
     if isinstance(operation, ast.Pow):
         if isinstance(left, int) and isinstance(right, int):
             _check_bits(left.bit_length() * abs(right))
+        if isinstance(left, Fraction) or isinstance(right, Fraction):
+            raise UnsupportedError("the power of a fraction")
         return left**right
     if isinstance(operation, ast.LShift) and isinstance(left, int) and isinstance(right, int):
         _check_bits(left.bit_length() + abs(right))

@@ -34,9 +34,15 @@ def text_of(error: BaseException) -> bytes:
 def make_calls(channel: int, function: "Any", calls: "list[bytes]") -> None:
     """One frame for each call; every call has its own arguments."""
     for position in range(len(calls)):
-        args, kwargs = decode(calls[position])
+        args, kwargs, sources, steps = decode(calls[position])
         try:
-            result = function(*args, **kwargs)
+            for place, source in sources.items():
+                args[place] = eval(source, {})
+            result = made = function(*args, **kwargs)
+            for name, values, named, fresh in steps:
+                result = getattr(made if fresh else result, name)
+                if values is not None:
+                    result = result(*values, **named)
             payload = encode(result)
         except ForeignError as error:
             frame(channel, b"g", str(error)[:2000].encode("utf-8", "replace"))

@@ -50,6 +50,8 @@ def new_main(name: str, path: str) -> "ModuleType":
     import _sitebuiltins
     import builtins
 
+    # Integers of any length can be read and printed; the limit of time is that of everything else.
+    sys.set_int_max_str_digits(0)
     for word in ("exit", "quit"):
         setattr(builtins, word, _sitebuiltins.Quitter(word, "Ctrl-D (i.e. EOF)"))
     module = type(sys)(name)
