@@ -566,6 +566,10 @@ WORDS: dict[str, list[Any]] = {
     "pattern": ["", "a+", "("],
     "stop": [[], ["</answer>", ""]],
     "stop_ids": [[], [7, "<|im_end|>"]],
+    "addresses": [[], ["http://127.0.0.1:8000"]],
+    "context_tokens": [None, 4096],
+    "folder": ["", "weights"],
+    "api_key_variable": ["", "VLLM_KEY"],
 }
 """What options that are text, or lists, are drawn from."""
 

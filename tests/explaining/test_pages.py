@@ -34,8 +34,8 @@ def test_every_technique_has_a_page() -> None:
     owners = {subject.owner for subject in subjects()}
     assert {id(card) for owner in owners for card in owner.cards} == {id(card) for card in (*FIFTEEN, *ADDITIONS)}
     without = {section for section in sections_in(TrainConfig) if issubclass(section, Technique)} - owners
-    # What does nothing, the engine, and the user's own, which have another page.
-    plain = ("none", "all", "as_policy", "inprocess", "function")
+    # What does nothing, the engines, and the user's own, which have another page.
+    plain = ("none", "all", "as_policy", "inprocess", "vllm", "vllm_server", "function")
     assert all(section.model_fields["type"].default in plain for section in without)
     paths = [subject.path for subject in subjects()]
     assert len(set(paths)) == len(paths)

@@ -8,7 +8,7 @@ import typer
 from groupwise.cli import shell
 from groupwise.cli.arguments import examples
 
-EXAMPLES = examples("groupwise watch runs/demo-001", "groupwise watch runs/demo-001 | tee steps.txt")
+EXAMPLES = examples("groupwise watch runs/demo-001", "groupwise watch runs/demo-001 > steps.txt")
 
 
 def watch(

@@ -136,7 +136,10 @@ PYTHON_EQUALITY = [
     Case(asserts("assert f() == 0.1"), "from fractions import Fraction\ndef f(): return Fraction(1, 10)", False),
     Case(asserts("assert f() == 1"), "def f(): return True", False),
     Case(asserts("assert f() == [True, False]"), "def f(): return [1, 0]"),
-    Case(asserts("assert f() == 1"), "from enum import IntEnum\nclass E(IntEnum):\n    A = 1\ndef f(): return E.A"),
+    # An int is asked for: what is derived from it could be anything, and the sandbox does not hand it over.
+    Case(
+        asserts("assert f() == 1"), "from enum import IntEnum\nclass E(IntEnum):\n    A = 1\ndef f(): return E.A", False
+    ),
     Case(asserts("assert f() == {1, 2}"), "def f(): return frozenset((1, 2))"),
     Case(asserts("assert f() == {'a': 1}"), "from collections import Counter\ndef f(): return Counter('a')"),
     Case(asserts("assert f() is True"), "def f(): return 1", False),

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 DEPTH = 200
 COLLISIONS = 1000
 LETTERS: "dict[type, bytes]" = {list: b"l", tuple: b"t", set: b"S", frozenset: b"Z"}
-# The plain value in an instance of a subclass, whatever methods that has.
+# The plain value in an instance of a subclass, whatever methods that has. Not of int: a number that counts is plain.
 PLAIN_OF: "dict[type, Any]" = {
-    int: int.__int__,
     float: float.__float__,
     str: lambda value: str.__str__(value),
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
