@@ -19,7 +19,7 @@ from groupwise.health.steps import read_steps
 from groupwise.track.tracker import Tracker
 from groupwise.training.run import compose_and_start
 
-ALWAYS = "def one(completions, **_):\n    return [1.0] * len(completions)\n"
+ALWAYS = "def one(text):\n    return 1.0\n"
 
 # What each run is started with on top of the demo, and whether something is wrong with it.
 RUNS: dict[str, tuple[tuple[str, ...], bool]] = {
@@ -45,10 +45,14 @@ def main() -> None:
     """Run all of them and print a row of the table for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=120)
-    steps = parser.parse_args().steps
+    parser.add_argument("--only", default="", help="run those whose name has this")
+    stated = parser.parse_args()
+    steps = stated.steps
     torch.set_num_threads(1)
     print("| run | broken | findings, with the step at which each fires |\n|---|---|---|")
     for name, (options, is_broken) in RUNS.items():
+        if stated.only not in name:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             own, output = Path(folder) / "own.py", Path(folder) / "run"
             own.write_text(ALWAYS)
@@ -59,7 +63,7 @@ def main() -> None:
                 try:
                     compose_and_start(given, False, Tracker())
                 except BrokenRunError as error:
-                    ended = f"; stopped by a guard: {str(error).partition(':')[0]}"
+                    ended = f"; stopped by a guard: {str(error).partition('. ')[0]}"
             rows = read_steps(output)
             found = findings(rows, Context(512))
             words = ", ".join(f"{one.severity} {one.rule} {one.first_step}" for one in found)

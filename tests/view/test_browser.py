@@ -239,7 +239,7 @@ def test_axe_finds_no_serious_fault(address: str, scheme: str, width: int) -> No
         if width < 800:
             assert not page.locator("#panel").is_visible()
             page.locator(".row").nth(2).click()
-            assert page.locator("#panel").is_visible()
+            page.locator("#panel").wait_for(state="visible")
             assert not page.locator("#list").is_visible()
         views = (("one", "pull", ".completion span"), ("group", "surprise", ".card"), ("steps", "none", ".step-group"))
         for tab, colour, what in views:
@@ -250,7 +250,7 @@ def test_axe_finds_no_serious_fault(address: str, scheme: str, width: int) -> No
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         if width < 800:
             page.click("#back")
-            assert page.locator("#list").is_visible()
+            page.locator("#list").wait_for(state="visible")
         page.click("#theme")
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         page.click("#help-open")
