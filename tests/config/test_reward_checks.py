@@ -74,7 +74,7 @@ ERRORS = [
             f"rewards.correctness.code.{key}",
             ["no effect with rewards.correctness.grader=math", "set it to auto or code"],
         )
-        for key, value in (("credit", "fraction"), ("max_tests", 3), ("float_tolerance", 1e-6))
+        for key, value in (("credit", "fraction"), ("max_tests", 3), ("float_tolerance", 1e-3))
     ],
     # The format.
     (

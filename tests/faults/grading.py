@@ -95,24 +95,24 @@ FAULTS = (
     Fault(
         "True is 1",
         "grading/code/code_compare.py",
-        "return type(value) in (int, float, complex)",
-        "return isinstance(value, (int, float, complex))",
+        "return type(value) in (int, float, complex, Fraction)",
+        "return isinstance(value, (int, float, complex, Fraction))",
         CODE,
     ),
     Fault(
         "a list may be longer than the expected one",
         "grading/code/code_compare.py",
-        "return len(value) == len(expected) and all(\n            _same(item, wanted, absolute, relative, depth + 1)"
+        "return len(value) == len(expected) and all(\n            _same(item, wanted, how, depth + 1)"
         " for item, wanted in zip(value, expected, strict=True)",
-        "return all(\n            _same(item, wanted, absolute, relative, depth + 1)"
+        "return all(\n            _same(item, wanted, how, depth + 1)"
         " for item, wanted in zip(value, expected, strict=False)",
         CODE,
     ),
     Fault(
         "missing results of a program pass",
         "grading/code/code_grader.py",
-        "strict=True)]\n\n\ndef _call_failure",
-        "strict=True) if result.status != 'missing']\n\n\ndef _call_failure",
+        "strict=True)\n    ]\n\n\ndef _call_of",
+        "strict=True)\n        if result.status != 'missing'\n    ]\n\n\ndef _call_of",
         CODE,
     ),
     Fault(
