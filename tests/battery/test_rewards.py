@@ -99,7 +99,7 @@ def test_what_a_function_does_to_its_process_stays_there(tmp_path: Path, monkeyp
     Path("rude.py").write_text(RUDE)
     row = {"answer": "3"}
     before = Path.cwd(), signal.getsignal(signal.SIGALRM)
-    samples = [SampleInput("p1", (1, 2), "a", "a", "stop", row) for _ in range(3)]
+    samples = [SampleInput("p1", (1, 2), "a", "a", "stop", row, 1, 0.0) for _ in range(3)]
     options = FunctionOptions(path="rude.py:score", timeout_seconds=20)
     with RewardFunction("rude", options) as function:
         scores = function.submit(samples).result(timeout=50)

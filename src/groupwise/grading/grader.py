@@ -96,9 +96,10 @@ class Grader(Closing):
         prompt: Prompt,
         completions: Sequence[Completion],
         stop_ids: Sequence[int],
+        step: int | None = None,
     ) -> GradedGroup:
         """Grade the completions of one problem, and wait for it."""
-        return self.result(self.submit(position, problem, prompt, completions, stop_ids))
+        return self.result(self.submit(position, problem, prompt, completions, stop_ids, step))
 
     def submit(
         self,
@@ -107,8 +108,12 @@ class Grader(Closing):
         prompt: Prompt,
         completions: Sequence[Completion],
         stop_ids: Sequence[int],
+        step: int | None = None,
     ) -> PendingGroup:
-        """Begin to grade: what is slow is begun in other processes."""
+        """Begin to grade: what is slow is begun in other processes.
+
+        step: of the run that samples, for reward functions that ask; None for a measurement.
+        """
         options, sampling = self._config.rewards_of(problem.domain), self._config.sampling
         responses, clean_texts = [], []
         for completion in completions:
@@ -136,7 +141,7 @@ class Grader(Closing):
             responses_G=tuple(responses),
             verdicts_G=verdicts,
             functions={
-                name: self._pool.function(name, options.functions[name], problem, responses, clean_texts)
+                name: self._pool.function(name, options.functions[name], problem, responses, clean_texts, step)
                 for name in options.functions
             },
         )

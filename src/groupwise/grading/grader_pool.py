@@ -17,7 +17,7 @@ from groupwise.grading.components.correctness import CodeOptions, Correctness
 from groupwise.grading.functions.columns import unknown_columns
 from groupwise.grading.functions.in_process import IN_PROCESS
 from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
-from groupwise.grading.functions.samples import SampleInput, row_of
+from groupwise.grading.functions.samples import SampleInput, place_in_run, row_of
 from groupwise.grading.math.extract import extract
 from groupwise.grading.math.math_grader import grade
 from groupwise.grading.math.math_options import MathOptions
@@ -81,7 +81,7 @@ class GraderPool(Closing):
                 remarks.append(f"answers that stay undecided are asked of math-verify {self._second_grader().where}")
             for name, function in options.functions.items():
                 self._function(name, function).dry_run(
-                    dry_samples(of_domain[0], self._config.batch.samples_per_prompt, encode)
+                    dry_samples(of_domain[0], self._config.batch.samples_per_prompt, encode, self._config.run.steps)
                 )
                 remarks.append(f"reward function {name} ({function.path}) passed a dry run on {of_domain[0].id}")
                 own = self._object(name) if function.path.startswith(IN_PROCESS) else None
@@ -120,11 +120,14 @@ class GraderPool(Closing):
         problem: Problem,
         responses_G: Sequence[Response],
         clean_texts_G: Sequence[str],
+        step: int | None,
     ) -> Future[list[Score]]:
-        """The scores of a reward function, over G."""
-        row = row_of(problem)
+        """The scores of a reward function, over G. step: of the run that samples, None for a measurement."""
+        row, place = row_of(problem), place_in_run(step, self._config.run.steps)
         samples = [
-            SampleInput(problem.id, response.ids, response.text, text, "length" if response.truncated else "stop", row)
+            SampleInput(
+                problem.id, response.ids, response.text, text, "length" if response.truncated else "stop", row, *place
+            )
             for response, text in zip(responses_G, clean_texts_G, strict=True)
         ]
         scores: Future[list[Score]] = Future()
@@ -214,12 +217,15 @@ def grade_program(response: Response, tests: CodeTests, sandbox: Sandbox, option
         return Verdict("error", float("nan"), method="code", detail=f"{type(error).__name__}: {error}")
 
 
-def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]]) -> list[SampleInput]:
-    """Completions as a model might write them: a good one, one without the form, an empty one, one cut off."""
+def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]], steps: int) -> list[SampleInput]:
+    """Completions as a model might write them in the first of so many steps: a good one, one without the form, an empty
+    one, one cut off."""
     texts = [f"<think>So it is this.</think>\n\\boxed{{{problem.answer}}}", problem.answer, "", "<think>So it is"]
-    row = row_of(problem)
+    row, place = row_of(problem), place_in_run(1, steps)
     return [
-        SampleInput(problem.id, tuple(encode(text)), text, text, "length" if index % len(texts) == 3 else "stop", row)
+        SampleInput(
+            problem.id, tuple(encode(text)), text, text, "length" if index % len(texts) == 3 else "stop", row, *place
+        )
         for index, text in enumerate((texts * count)[: max(count, 1)])
     ]
 

@@ -65,7 +65,7 @@ class Sampler:
         pending: dict[int, PendingGroup] = {}
         for index, completions in self.engine.stream(requests, self.sampling):
             pending[index] = self.grader.submit(
-                positions[index], problems[index], prompts[index], completions, self.sampling.stop_ids
+                positions[index], problems[index], prompts[index], completions, self.sampling.stop_ids, step
             )
         return [pending[index] for index in range(len(positions))]
 

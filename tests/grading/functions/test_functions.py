@@ -11,7 +11,7 @@ import pytest
 
 from groupwise.errors import DataError
 from groupwise.grading.functions.reward_function import FunctionScore, RewardFunction
-from groupwise.grading.functions.samples import SampleInput, row_of
+from groupwise.grading.functions.samples import SampleInput, place_in_run, row_of
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.problem import Message, Problem
 
@@ -32,6 +32,8 @@ def samples(*texts: str, **row: Any) -> list[SampleInput]:
             text=text,
             finish_reason="length" if text == "long" else "stop",
             row={"answer": "7", **row},
+            step=3,
+            progress=0.25,
         )
         for n, text in enumerate(texts)
     ]
@@ -61,6 +63,8 @@ def score(name: str, *texts: str, row: dict[str, Any] | None = None, **options: 
         ("judge", ["abc"], [3.0]),
         ("Judge.of", ["abc"], [6.0]),
         ("forks", ["a", "b"], [1.0, 1.0]),
+        ("stricter", ["ab"], [2 * 0.25 + 3]),
+        ("later", ["ab"], [2.0 + 3]),
         ("chatters", ["a"], [1.0]),
     ],
 )
@@ -75,6 +79,7 @@ def test_sample_functions(name: str, texts: list[str], values: list[float]) -> N
         ("batch_lengths", ["", "four"], [0.0, 4.0]),
         ("batch_array", ["ab", "c"], [2.0, 1.0]),
         ("batch_async", ["ab", "c"], [1.0, 1.0]),
+        ("batch_stricter", ["ab", "c"], [2 * 0.25 + 3, 0.25 + 3]),
     ],
 )
 def test_batch_functions(name: str, texts: list[str], values: list[float]) -> None:
@@ -185,6 +190,7 @@ def test_close_answers_what_waits() -> None:
         (":score", "should read package.module:function or file.py:function"),
         ("user_rewards:trl_like", "wants completions, answer, which a reward function is not given. It can take"),
         ("user_rewards:trl_like", "Here completions is text, answer is row['answer']"),
+        ("user_rewards:trl_state", "trainer_state is step and progress"),
         ("user_rewards:positional_only", "wants text, which a reward function is not given"),
     ],
 )
@@ -250,6 +256,22 @@ def test_dry_run() -> None:
     assert "expected a finite number within 10 s and 2048 MB" in text
     with function("batch_short", call="batch") as reward, pytest.raises(DataError, match="a list of 2 finite numbers"):
         reward.dry_run(samples("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "place"),
+    [
+        (1, 5, (1, 0.0)),
+        (2, 5, (2, 0.25)),
+        (5, 5, (5, 1.0)),
+        # A measurement counts as the last step, also of a run that has only one.
+        (None, 5, (5, 1.0)),
+        (1, 1, (1, 1.0)),
+        (None, 1, (1, 1.0)),
+    ],
+)
+def test_place_in_a_run(step: int | None, steps: int, place: tuple[int, float]) -> None:
+    assert place_in_run(step, steps) == place
 
 
 def test_row_of_a_problem() -> None:

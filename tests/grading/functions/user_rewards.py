@@ -44,6 +44,19 @@ async def slow_judge(text: str) -> float:
     return float(len(text))
 
 
+def stricter(text: str, step: int, progress: float) -> float:
+    return len(text) * progress + step
+
+
+async def later(text: str, step: int = 100) -> float:
+    await asyncio.sleep(0)
+    return float(len(text) + step)
+
+
+async def batch_stricter(text: list[str], step: int, progress: float) -> list[float]:
+    return [len(item) * progress + step for item in text]
+
+
 def batch_lengths(text: list[str], row: list[dict[str, Any]]) -> list[int]:
     assert len(text) == len(row)
     return [len(item) for item in text]
@@ -161,6 +174,10 @@ def sometimes(row: dict[str, Any]) -> float:
 
 def trl_like(completions: list[str], answer: list[str]) -> list[float]:
     return [1.0 for _ in zip(completions, answer, strict=True)]
+
+
+def trl_state(completions: list[str], trainer_state: Any) -> list[float]:
+    return [float(trainer_state.global_step) for _ in completions]
 
 
 def positional_only(text: str, /) -> float:

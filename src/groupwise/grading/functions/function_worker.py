@@ -17,6 +17,10 @@ ARGUMENTS = {
     "row": "the columns of the problem's file, and id, question, answer, domain",
     "finish_reason": "'stop' or 'length'",
 }
+OF_RUN = {
+    "step": "the step of the run, from 1",
+    "progress": "how far the run is, from 0 in its first step to 1 in its last",
+}
 _ELSEWHERE = {
     **{column: f"row['{column}']" for column in ("answer", "question", "id", "domain")},
     "prompt": "row['question']",
@@ -26,6 +30,8 @@ _ELSEWHERE = {
     "completion_ids": "ids",
     "ground_truth": "row['answer']",
     "solution": "row['answer']",
+    "global_step": "step",
+    "trainer_state": "step and progress",
 }
 
 
@@ -55,7 +61,9 @@ def handler(function: Callable[..., Any], path: str, call: str) -> Callable[[lis
 
     def handle(samples: list[dict[str, Any]]) -> list[float]:
         if batch:
-            arguments: dict[str, Any] = {name: [sample[name] for sample in samples] for name in names}
+            arguments: dict[str, Any] = {
+                name: samples[0][name] if name in OF_RUN else [sample[name] for sample in samples] for name in names
+            }
         else:
             arguments = {name: samples[0][name] for name in names}
         value = function(**arguments)
@@ -73,7 +81,10 @@ def find(path: str) -> Callable[..., Any]:
 
 
 def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
-    """The names of ARGUMENTS that the function takes. Raises LoadError if it needs any other."""
+    """The names of ARGUMENTS and OF_RUN that the function takes. Raises LoadError if it needs any other.
+
+    Those of OF_RUN only where it names them: what takes anything by `**` did so before there were any.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -81,10 +92,10 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
     names, strange = [], []
     for parameter in parameters:
         if parameter.kind is parameter.VAR_KEYWORD:
-            names = list(ARGUMENTS)
+            names += list(ARGUMENTS)
         elif parameter.kind is parameter.VAR_POSITIONAL:
             continue
-        elif parameter.name in ARGUMENTS and parameter.kind is not parameter.POSITIONAL_ONLY:
+        elif parameter.name in ARGUMENTS | OF_RUN and parameter.kind is not parameter.POSITIONAL_ONLY:
             names.append(parameter.name)
         elif parameter.default is parameter.empty:
             strange.append(parameter.name)
@@ -92,7 +103,7 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
         instead = [f"{name} is {meant}" for name in strange if (meant := _meant_by(name))]
         raise LoadError(
             f"{path} wants {', '.join(strange)}, which a reward function is not given. It can take, by name: "
-            + "; ".join(f"{name} ({what})" for name, what in ARGUMENTS.items())
+            + "; ".join(f"{name} ({what})" for name, what in (ARGUMENTS | OF_RUN).items())
             + (f". Here {', '.join(instead)}" if instead else "")
             + ". Give any other parameter a default"
         )
@@ -101,7 +112,7 @@ def wanted_arguments(function: Callable[..., Any], path: str) -> list[str]:
 
 def _meant_by(name: str) -> str:
     """What a reward function is given instead of an argument that it names; empty where nobody can tell."""
-    near = difflib.get_close_matches(name, ARGUMENTS, 1)
+    near = difflib.get_close_matches(name, ARGUMENTS | OF_RUN, 1)
     return _ELSEWHERE.get(name, near[0] if near else "")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from groupwise.closing import Closing
 from groupwise.errors import DataError
-from groupwise.grading.functions.function_worker import ARGUMENTS
+from groupwise.grading.functions.function_worker import ARGUMENTS, OF_RUN
 from groupwise.grading.functions.in_process import InProcess
 from groupwise.grading.functions.samples import SampleInput
 from groupwise.grading.reward_options import FunctionOptions
@@ -70,7 +70,9 @@ class RewardFunction(Closing):
         scores: Future[list[FunctionScore]] = Future()
         scores.set_running_or_notify_cancel()
         calls = [samples] if samples and self.options.call == "batch" else [[sample] for sample in samples]
-        payloads = [[{name: getattr(sample, name) for name in ARGUMENTS} for sample in call] for call in calls]
+        payloads = [
+            [{name: getattr(sample, name) for name in (*ARGUMENTS, *OF_RUN)} for sample in call] for call in calls
+        ]
         futures = [self._pool.submit(payload) for payload in payloads]
         missing = len(futures)
         lock = threading.Lock()

@@ -15,7 +15,7 @@ class SampleInput:
     """A completion and its problem, as a reward function sees them.
 
     ids: tokens without the one that stopped it. raw_text: their text with special tokens; text: without them.
-    finish_reason: `length` where it was cut off. row: see `row_of`.
+    finish_reason: `length` where it was cut off. row: see `row_of`. step, progress: see `place_in_run`.
     """
 
     problem_id: str
@@ -24,6 +24,17 @@ class SampleInput:
     text: str
     finish_reason: FINISHED
     row: Mapping[str, Any]
+    step: int
+    progress: float
+
+
+def place_in_run(step: int | None, steps: int) -> tuple[int, float]:
+    """The step that samples, from 1, and how far a run of so many steps is: 0 in its first step, 1 in its last.
+
+    A measurement, which has no step, counts as the last one, so that measurements of any two steps compare.
+    """
+    step = steps if step is None else step
+    return step, (step - 1) / (steps - 1) if steps > 1 else 1.0
 
 
 def row_of(problem: Problem) -> dict[str, Any]:
