@@ -127,6 +127,14 @@ def test_changed_counters_that_verify(data: st.DataObject, sound: Path, place: P
     tried(sound, place, lambda run: with_digest(run, STATE, content))
 
 
+def test_a_context_with_what_is_no_number_of_json(sound: Path, place: Path) -> None:
+    def change(run: Path) -> None:
+        context = json.loads((run / "context.json").read_text())
+        (run / "context.json").write_text(json.dumps({**context, "": float("nan")}))
+
+    assert "context.json' cannot be read, so the run cannot be resumed: NaN is no number" in tried(sound, place, change)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -135,6 +143,7 @@ def test_changed_counters_that_verify(data: st.DataObject, sound: Path, place: P
         ("problem_position", 1.5),
         ("entropy_coefficient", "x"),
         ("entropy_coefficient", float("nan")),
+        ("unmeasured", {"eval/greedy/accuracy": float("nan")}),
         ("sampled_tokens", None),
         ("retired", 3),
         ("retired", [[]]),

@@ -225,12 +225,16 @@ def where_it_began(path: str) -> Iterator[str]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"'{path}' cannot be read, so the run cannot be resumed: it is no JSON object")
     return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 class _Steps(BaseModel, strict=True):

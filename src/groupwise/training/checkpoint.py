@@ -225,7 +225,10 @@ def _fault(path: Path) -> str | None:
 
 def read_state(path: Path) -> TrainState:
     """The counters of a checkpoint. One of an older version lacks some. Raises ValueError for what is no count."""
-    return TypeAdapter(TrainState).validate_json((path / STATE).read_bytes(), strict=True)
+    state = TypeAdapter(TrainState).validate_json((path / STATE).read_bytes(), strict=True)
+    # NaN is read there, and no line of metrics can hold it.
+    json.dumps(state.unmeasured, allow_nan=False)
+    return state
 
 
 def _sha256(path: Path) -> str:
