@@ -29,7 +29,59 @@ def test_the_defaults_have_no_findings() -> None:
     assert contradictions(SftConfig(data="a", output="b")) == []
 
 
+# A function that scores spans, with a filter that admits groups for them.
+SPANS = {"functions": {"own": {"path": "m:f", "returns": "token_spans"}}}
+BY_TOTAL = {"filter": "total"}
+
+
 ERRORS = [
+    *[
+        (
+            build(rewards=SPANS, active_sampling=filter_, advantage={"estimator": estimator}),
+            "advantage.estimator",
+            [why],
+        )
+        for estimator, filter_, why in (
+            ("gdpo", {"filter": "any_component"}, "gdpo: it whitens its sums over the step"),
+            ("reinforce_plus_plus", BY_TOTAL, "reinforce_plus_plus: it whitens over the step"),
+            ({"type": "pass_at_k", "k": 2}, BY_TOTAL, "pass_at_k: it counts sets of answers"),
+            ("optimal_token_baseline", BY_TOTAL, "its baselines are those of the rewards of answers"),
+            ({"baseline": "none"}, ALL_GROUPS, "with baseline=none answers are compared with nothing"),
+        )
+    ],
+    *[
+        (
+            build(rewards=SPANS, active_sampling=BY_TOTAL, objective=objective),
+            key,
+            ["rewards.functions.own.returns=token_spans with", "what the spans tell apart is lost"],
+        )
+        for key, objective in (
+            ("objective.ratio", {"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_mean"}),
+            ("objective.surrogate", {"surrogate": "gmpo", "reduction": "sequence_mean_token_mean"}),
+        )
+    ],
+    *[
+        (
+            build(advantage={"process": {name: value}}),
+            f"advantage.process.{name}",
+            ["no function in rewards.functions scores spans", "default, "],
+        )
+        for name, value in (("scale", "none"), ("std_ddof", 0), ("std_epsilon", 0.5))
+    ],
+    (
+        build(rewards=SPANS, active_sampling=BY_TOTAL, advantage={"process": {"scale": "none", "std_ddof": 0}}),
+        "advantage.process.std_ddof",
+        ["no effect with advantage.process.scale=none", "set advantage.process.scale=group_std"],
+    ),
+    (
+        build(
+            rewards=SPANS,
+            active_sampling=BY_TOTAL,
+            objective={"surrogate": "real", "reduction": "sequence_mean_token_mean"},
+        ),
+        "objective.surrogate",
+        ["has no effect with objective.surrogate=real"],
+    ),
     (build(batch={"samples_per_prompt": 1}), "batch.samples_per_prompt", ["advantage 0", "at least 2 samples"]),
     (
         build(batch={"minibatches_per_step": 5, "prompts_per_step": 4}),
@@ -428,6 +480,16 @@ WARNINGS = [
         build(advantage={"estimator": {"type": "reinforce_plus_plus", "baseline": "none"}}),
         "active_sampling.filter",
         ["does have a gradient", "filter=none"],
+    ),
+    (
+        build(rewards=SPANS, active_sampling=BY_TOTAL, off_policy_mask="sequence", batch={"epochs_per_step": 2}),
+        "off_policy_mask",
+        ["the sign of the mean advantage", "off_policy_mask=none"],
+    ),
+    (
+        build(rewards=SPANS),
+        "active_sampling.filter",
+        ["all answers are right, or all wrong", "filter=total"],
     ),
     (
         build(advantage=TOKEN_BASELINE, off_policy_mask="sequence", batch={"epochs_per_step": 2}),

@@ -55,6 +55,29 @@ ERRORS = [
     (rewards(correctness={"grader": "mathz"}), "rewards.correctness.grader", ["no grader", "did you mean math?"]),
     (rewards(correctness={"grader": "judge"}), "rewards.correctness.grader", ["expected one of auto, math, code"]),
     (
+        rewards(correctness={"grader": "own"}, functions={"own": {"path": "m:f", "returns": "token_spans"}}),
+        "rewards.functions.own.returns",
+        ["the function grades correctness", "set rewards.functions.own.returns=number"],
+    ),
+    (
+        rewards(functions={"own": {"path": "m:f", "returns": "token_spans", "requires": "correctness"}}),
+        "rewards.functions.own.requires",
+        ["no part of the total", "leave it out"],
+    ),
+    (
+        rewards(gate="correctness", functions={"own": {"path": "m:f", "returns": "token_spans"}}),
+        "rewards.gate",
+        ["the gate acts on the total"],
+    ),
+    (
+        rewards(
+            format={"weight": 0.2, "requires": "own"},
+            functions={"own": {"path": "m:f", "returns": "token_spans", "weight": 0.0}},
+        ),
+        "rewards.format.requires",
+        ["scores spans, of which no answer is full", "returns a number"],
+    ),
+    (
         rewards(correctness={"grader": "own"}, functions={"own": {"path": "m:f", "weight": 2.0}}),
         "rewards.functions.own.weight",
         ["the function grades correctness", "rewards.correctness.weight"],

@@ -311,6 +311,7 @@ TURNED_ON: dict[str, dict[str, Any]] = {
     "LUSPO": {"objective": {"ratio": "sequence_geometric_mean", "reduction": "sequence_mean_token_sum"}},
     "leave-one-out baseline": {"advantage": {"estimator": {"baseline": "leave_one_out"}}},
     "batch deviation": {"advantage": {"estimator": {"scale": "batch_std"}}},
+    "process supervision": {"rewards": {"functions": {"own": {"path": "m:f", "returns": "token_spans"}}}},
     "advantage clip": {"advantage": {"clip": 0.5}},
     "dual clip": {"objective": {"surrogate": {"dual_clip": 3.0}}},
     "VESPO": {"objective": {"surrogate": "vespo", "ratio": "sequence_product"}},

@@ -149,6 +149,35 @@ def expected(trace: Trace) -> Floats:
     return np.asarray(np.clip(made, -options.clip, options.clip) if options.clip else made)
 
 
+def token_advantages(trace: Trace) -> Floats:
+    return np.concatenate([row["token_advantages"] for row in trace.rows()])
+
+
+def process_expected(trace: Trace) -> Floats:
+    """The advantage of the answer, and for each token the normalised scores of the spans that it is not behind."""
+    options, made = trace.config.advantage.process, []
+    own_PG = expected(trace)
+    samples = trace.config.batch.samples_per_prompt
+    for p, own_G in enumerate(own_PG):
+        rows = trace.rows()[p * samples : (p + 1) * samples]
+        scores = np.array([score for row in rows for _, _, score in row["spans"]["pieces"]])
+        deviation = scores.std(ddof=options.std_ddof) + options.std_epsilon if options.scale == "group_std" else 1.0
+        for row, own in zip(rows, own_G, strict=True):
+            to_come = [
+                sum((s - scores.mean()) / deviation for _, end, s in row["spans"]["pieces"] if end > t)
+                for t in range(row["tokens"])
+            ]
+            made += [own + one for one in to_come]
+    return np.array(made)
+
+
+PIECES = ("rewards.functions.pieces.path={functions}:pieces", "rewards.functions.pieces.returns=character_spans")
+
+
+def process_case(*values: str) -> Case:
+    return Case(values, token_advantages, process_expected, base=PIECES, same=what_was_sampled)
+
+
 SCALED = ("advantage.estimator.scale=group_std",)
 ONE_REWARD = ("rewards.format.weight=0.0",)
 
@@ -176,6 +205,9 @@ CASES = {
     "advantage.estimator.options (function)": case(
         "{times: 1.0}", "{times: 0.5}", base=("advantage.estimator.path={own}:centred",)
     ),
+    "advantage.process.scale": process_case("group_std", "none"),
+    "advantage.process.std_ddof": process_case("0", "1"),
+    "advantage.process.std_epsilon": process_case("1e-4", "0.3"),
     "advantage.clip": case("0.0", "0.5", base=SCALED),
     "advantage.estimator.std_ddof (group)": case("0", "1", base=SCALED),
     "advantage.estimator.std_epsilon (group)": case("1e-4", "0.3", base=SCALED),

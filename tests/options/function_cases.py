@@ -39,6 +39,18 @@ def size(text):
     return [float(len(text))] * len(text) if isinstance(text, list) else 1.0
 
 
+def first_two(text):
+    return [(0, 2, 1.0)]
+
+
+def pieces(text):
+    """Pieces of four characters, each scored by its share of digits."""
+    return [
+        (start, min(start + 4, len(text)), sum(c.isdigit() for c in text[start : start + 4]) / 4)
+        for start in range(0, len(text), 4)
+    ]
+
+
 def fails_on_five(text):
     return 1.0 / (5 - int(text[-2]))
 
@@ -81,6 +93,12 @@ def kept_or_not(result: Graded) -> list[bool]:
     return [outcome == "kept" for outcome in outcomes(result)]
 
 
+def spans(result: Graded) -> list[Any]:
+    """The spans of every answer in tokens, or that it failed."""
+    scores = [row[group.names_K.index("own")] for group in result.groups for row in group.scores_GK]
+    return ["failed" if score.status == "error" else [tuple(span) for span in score.spans] for score in scores]
+
+
 def processes(result: Graded) -> int:
     """How many processes the answers were judged in."""
     return len(set(OWN(result)))
@@ -96,6 +114,16 @@ FUNCTIONS: dict[str, ByHand] = {
     "rewards.functions.NAME.weight": own({"0.5": [1.5, 0.5], "-0.25": [0.75, -0.25]}, totals),
     "rewards.functions.NAME.requires": own({"": [2.0, 1.0], "correctness": [2.0, 0.0]}, totals),
     "rewards.functions.NAME.call": own({"sample": [1.0, 1.0], "batch": [2.0, 2.0]}, OWN, "size"),
+    # The first of the tokens has five characters, of which the span ends at the second.
+    "rewards.functions.NAME.returns": own(
+        {
+            "number": ["failed"] * 2,
+            "character_spans": [[(0, 1, 1.0)]] * 2,
+            "token_spans": [[(0, 2, 1.0)]] * 2,
+        },
+        spans,
+        "first_two",
+    ),
     "rewards.functions.NAME.timeout_seconds": own({"0.2": [False, False], "20.0": [True, True]}, kept_or_not, "slow"),
     # One process, so that the calls come one after the other.
     "rewards.functions.NAME.retries": own(

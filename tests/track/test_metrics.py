@@ -31,6 +31,8 @@ EVERYTHING = (
         "objective.surrogate=bapo",
         "off_policy_mask=m2po",
         "domains.math.kl_coefficient=0.2",
+        "rewards.functions.pieces.path=tests.support.span_rewards:pieces",
+        "rewards.functions.pieces.returns=character_spans",
     ),
     (
         "model.compute_dtype=bfloat16",

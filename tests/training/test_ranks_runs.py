@@ -36,6 +36,13 @@ RECIPES = {
     "m2po": ["m2po", "batch.minibatches_per_step=2"],
     "bapo": ["bapo", "batch.minibatches_per_step=2", "rewards.overlong.buffer_tokens=3"],
     "real": ["real", "batch.minibatches_per_step=2"],
+    "spans": [
+        "grpo",
+        "rewards.functions.pieces.path=tests.support.span_rewards:token_pieces",
+        "rewards.functions.pieces.returns=token_spans",
+        "active_sampling.filter=total",
+        "batch.minibatches_per_step=2",
+    ],
     "replayed": ["grpo", "sampling.top_k=20", "sampling.replay_mask=true", "batch.epochs_per_step=2"],
 }
 LIMIT_SECONDS = 400

@@ -136,6 +136,21 @@ class TrainConfig(Options):
         return restated or self.selects_tokens or self.advantage.estimator.of_token
 
     @property
+    def span_key(self) -> str:
+        """The first option, as `key=value`, that makes advantages of scores of spans; empty without one."""
+        for domain, table in self.reward_tables().items():
+            section = f"domains.{domain}.rewards" if domain else "rewards"
+            for name, weight in table.span_weights.items():
+                if weight != 0:
+                    return f"{section}.functions.{name}.returns={table.functions[name].returns}"
+        return ""
+
+    @property
+    def advantages_by_token(self) -> bool:
+        """Whether the tokens of an answer may have different advantages."""
+        return self.advantage.estimator.of_token or bool(self.span_key)
+
+    @property
     def has_step_values(self) -> bool:
         """Whether a technique computes something from all tokens of an optimizer step before its first gradient."""
         mask = self.off_policy_mask

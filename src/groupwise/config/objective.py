@@ -4,6 +4,7 @@ from typing import ClassVar, Literal
 
 from groupwise.objective.advantages import EstimatorOption
 from groupwise.objective.advantages.group import Group
+from groupwise.objective.advantages.process import ProcessAdvantage
 from groupwise.objective.entropy import BonusOption, CovarianceOption, TokensOption
 from groupwise.objective.entropy.bonus import NoBonus
 from groupwise.objective.entropy.covariance import NoCovariance
@@ -23,6 +24,8 @@ class AdvantageOptions(Section):
 
     estimator: EstimatorOption = Group()
     """How rewards become advantages."""
+
+    process: ProcessAdvantage = ProcessAdvantage()
 
     clip: NonNegativeFloat = 0.0
     """Advantages are limited to ±clip; 0 for no limit."""

@@ -50,8 +50,8 @@ class ActiveSamplingOptions(Section):
     filter: Literal["none", "correctness", "total", "any_component"] = "correctness"
     """What has to differ within a group for it to be trained on: its correctness, its total reward, any one reward
     that has a weight, where its condition and the gate grant it, or nothing. But for `none` the estimator also has to
-    give some answer an advantage. With `none`, groups without signal stay in the denominators, and a KL or entropy term
-    acts on them."""
+    give some answer an advantage. Scores of spans that differ count with `total` and `any_component`. With `none`,
+    groups without signal stay in the denominators, and a KL or entropy term acts on them."""
 
     refill: bool = True
     """Sample further problems until the step has its groups."""

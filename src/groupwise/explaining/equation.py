@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from groupwise.config import TrainConfig
-from groupwise.explaining.reward_table import reward_terms
+from groupwise.explaining.reward_table import reward_terms, span_text
 from groupwise.objective.entropy.clip_cov import ClipCov
 from groupwise.objective.entropy.kl_cov import KlCov
 from groupwise.objective.entropy.top_entropy import TopEntropy
@@ -62,12 +62,17 @@ def _ratio(config: TrainConfig) -> list[tuple[str, str]]:
 
 def _advantage(config: TrainConfig) -> list[tuple[str, str]]:
     options = config.advantage
-    text = options.estimator.formula()
-    if options.clip > 0:
-        text += f", within ±{number(options.clip)}"
-    if config.uses_kl and config.kl.in_reward:
-        text += ", and for each token - β·Σ_{u≥t} log(π_old/π_ref)"
-    return [("A", text), *reward_terms(config)]
+    texts = {}
+    for domain, table in config.reward_tables().items():
+        text = options.estimator.formula() + span_text(table)
+        if options.clip > 0:
+            text += f", within ±{number(options.clip)}"
+        if config.uses_kl and config.kl.in_reward:
+            text += ", and for each token - β·Σ_{u≥t} log(π_old/π_ref)"
+        texts[domain] = text
+    common = texts.pop("")
+    terms = [("A", common), *((f"A {domain}", text) for domain, text in texts.items() if text != common)]
+    return [*terms, *([("P", options.process.formula())] if config.span_key else []), *reward_terms(config)]
 
 
 def _factors(config: TrainConfig) -> list[tuple[str, str]]:

@@ -33,6 +33,12 @@ def reward_text(options: RewardOptions, longest_tokens: int, between: str = " + 
     return f"{text}; without full {options.gate} only what is below 0" if options.gate else text
 
 
+def span_text(options: RewardOptions) -> str:
+    """What functions that score spans add to the advantage of a token."""
+    parts = [_weighted(weight, f"P({name})") for name, weight in options.span_weights.items() if weight != 0]
+    return f", and for each token + {' + '.join(parts)}" if parts else ""
+
+
 @dataclass(frozen=True)
 class DomainRow:
     """What is particular to one domain; the first row, whose domain is empty, is of all others.
@@ -49,7 +55,7 @@ def domain_table(config: TrainConfig) -> list[DomainRow]:
     """Weights and KL coefficient of every domain; nothing where no domain differs."""
     if not config.domains:
         return []
-    tables = {domain: options.weights for domain, options in config.reward_tables().items()}
+    tables = {domain: options.weights | options.span_weights for domain, options in config.reward_tables().items()}
     names = dict.fromkeys(name for weights in tables.values() for name in weights)
     used = [name for name in names if any(weights.get(name, 0.0) != 0 for weights in tables.values())]
     return [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from groupwise.closing import Closing
 from groupwise.completion import Completion, Prompt
 from groupwise.grading.components.component import Answers
+from groupwise.grading.functions.returned import Returns
+from groupwise.grading.functions.token_spans import in_tokens
 from groupwise.grading.graded_group import GradedGroup, graded_group
 from groupwise.grading.grader_pool import GraderPool
 from groupwise.grading.records import Response, Score, Verdict
@@ -36,6 +38,7 @@ class PendingGroup:
     prompt: Prompt
     completions: tuple[Completion, ...]
     responses_G: tuple[Response, ...]
+    clean_texts_G: tuple[str, ...]
     verdicts_G: tuple[Future[Verdict] | Verdict, ...] | None
     functions: dict[str, Future[list[Score]]]
 
@@ -139,6 +142,7 @@ class Grader(Closing):
             prompt=prompt,
             completions=tuple(completions),
             responses_G=tuple(responses),
+            clean_texts_G=tuple(clean_texts),
             verdicts_G=verdicts,
             functions={
                 name: self._pool.function(name, options.functions[name], problem, responses, clean_texts, step)
@@ -155,6 +159,8 @@ class Grader(Closing):
         options = self._config.rewards_of(pending.problem.domain)
         responses = pending.responses_G
         columns = {name: result(scores, f"the reward {name}") for name, scores in pending.functions.items()}
+        for name in options.span_weights:
+            columns[name] = self._in_tokens(pending, columns[name], options.functions[name].returns)
         verdicts: tuple[Verdict | None, ...] = (None,) * len(responses)
         if pending.verdicts_G is None:
             columns[CORRECTNESS] = columns[options.correctness.grader]
@@ -182,6 +188,27 @@ class Grader(Closing):
             columns={name: columns.get(name, [OFF] * len(responses)) for name in self.names_K},
             config=self._config,
         )
+
+    def _in_tokens(self, pending: PendingGroup, scores_G: Sequence[Score], returns: Returns) -> list[Score]:
+        """Scores with spans in tokens of the completions."""
+
+        def decode(ids: Sequence[int]) -> str:
+            return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+        parts = zip(scores_G, pending.responses_G, pending.clean_texts_G, pending.completions, strict=True)
+        return [
+            replace(
+                score,
+                spans=in_tokens(
+                    score.spans,
+                    response.ids,
+                    text if returns == "character_spans" else None,
+                    len(completion.ids),
+                    decode,
+                ),
+            )
+            for score, response, text, completion in parts
+        ]
 
 
 def cut(text: str, stops: Sequence[str], keep: bool) -> str:

@@ -122,7 +122,7 @@ class GraderPool(Closing):
         clean_texts_G: Sequence[str],
         step: int | None,
     ) -> Future[list[Score]]:
-        """The scores of a reward function, over G. step: of the run that samples, None for a measurement."""
+        """The scores of a reward function, over G; spans in its own unit. step: of the run, None for a measurement."""
         row, place = row_of(problem), place_in_run(step, self._config.run.steps)
         samples = [
             SampleInput(
@@ -144,7 +144,15 @@ class GraderPool(Closing):
 
     def _function(self, name: str, options: FunctionOptions) -> RewardFunction:
         # Domains may differ in weight, condition and what a failure does, and still share the processes.
-        key = (name, options.path, options.call, options.timeout_seconds, options.retries, options.memory_mb)
+        key = (
+            name,
+            options.path,
+            options.call,
+            options.returns,
+            options.timeout_seconds,
+            options.retries,
+            options.memory_mb,
+        )
         if key not in self._functions:
             function = self._object(name) if options.path.startswith(IN_PROCESS) else None
             opened = RewardFunction(name, options, workers=self._workers, function=function)
@@ -232,7 +240,7 @@ def dry_samples(problem: Problem, count: int, encode: Callable[[str], list[int]]
 
 def _score(result: FunctionScore) -> Score:
     if result.failure is None:
-        return Score(result.value, "scored")
+        return Score(result.value, "scored", spans=result.spans)
     return Score(float("nan"), "error", f"{result.failure.kind}: {result.failure.message}")
 
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 # Text alone cannot tell a special token for certain; these are the forms that they have.
 SPECIAL_TOKEN = re.compile(r"<\|[^<>|\s]{1,64}\|>|</?s>|<(?:pad|unk|bos|eos)>")
@@ -44,14 +44,24 @@ class Verdict:
     flags: tuple[str, ...] = ()
 
 
+class Span(NamedTuple):
+    """A part of an answer with its score; `end` is behind its last character or token."""
+
+    start: int
+    end: int
+    score: float
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """One reward of one completion; `detail` says why, for people.
 
     `scored` and `no_answer` (there was nothing to grade, which earns 0) count alike. `error` means that the reward
     could not judge: its value is NaN, so that it can never pass for a 0, and the sample or its group is left out.
+    spans: in tokens of the completion, of a function that scores parts of it.
     """
 
     value: float
     status: Literal["scored", "no_answer", "error"]
     detail: str = ""
+    spans: tuple[Span, ...] = ()

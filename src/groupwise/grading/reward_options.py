@@ -18,6 +18,7 @@ from groupwise.grading.components.regex_format import RegexFormat
 from groupwise.grading.components.repetition import Repetition
 from groupwise.grading.components.tag_order import TagOrderFormat
 from groupwise.grading.components.tagged_format import ThinkAnswerFormat, ThinkFormat
+from groupwise.grading.functions.returned import Returns
 from groupwise.options import NonNegativeInt, Options, PositiveFloat
 from groupwise.technique import Card, Section, by_name
 
@@ -40,13 +41,18 @@ class FunctionOptions(Options):
     `object:NAME` for one that only the program that started the run can call."""
 
     weight: float = 1.0
-    """Negative for a price; with 0 the function is called and its value is only measured."""
+    """Negative for a price; with 0 the function is called and its value is only measured. Of a function that returns
+    spans: of the advantages that they make, and not in the total."""
 
     requires: str = ""
     """The component that has to be full for it to be rewarded. Empty for none."""
 
     call: Literal["sample", "batch"] = "sample"
     """Called once for each completion, or once with the list of all completions of a problem."""
+
+    returns: Returns = "number"
+    """A number for each completion, or spans of it with a score each, by characters of `text` or by tokens of `ids`,
+    which become advantages of tokens, see advantage.process."""
 
     timeout_seconds: PositiveFloat = 10.0
     """Of one call; the process is killed then."""
@@ -154,8 +160,8 @@ class RewardOptions(Section):
         return name in self.functions and name != self.correctness.grader
 
     def weight_of(self, name: str) -> float:
-        """The weight that the options state for one of their components; 0 where they do not use it."""
-        if not self.is_used(name):
+        """The weight of one of the components in the total; 0 where these options do not use it there."""
+        if not self.is_used(name) or name in self.span_weights:
             return 0.0
         return float((self.components if name in self.components else self.functions)[name].weight)
 
@@ -163,6 +169,11 @@ class RewardOptions(Section):
     def weights(self) -> dict[str, float]:
         """The weight of every component that is used; 0 where one is only measured."""
         return {name: self.weight_of(name) for name in component_names([self])}
+
+    @property
+    def span_weights(self) -> dict[str, float]:
+        """The weights of the functions that score spans, by name; 0 where one is only measured."""
+        return {name: of.weight for name, of in self.functions.items() if of.returns != "number"}
 
     def range_of(self, name: str) -> tuple[float, float]:
         """The least and the most that a component adds to the total; functions are taken to return 0 to 1."""

@@ -77,6 +77,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "reward/{component}/std": ("reward*", "derived", "standard deviation over all completions"),
     "reward/{component}/std_within_group": ("reward*", "mean", "standard deviation in a group: what gives a gradient"),
     "reward/{component}/variance_fraction": ("fraction*", "derived", "its part of the variance of `total` in groups"),
+    "reward/{component}/spans": ("spans*", "mean", "spans that a function scored in an answer"),
     "groups/sampled": ("groups*", "sum", "groups sampled"),
     "groups/admitted": ("groups*", "sum", "groups trained on"),
     "groups/wanted": ("groups", "max", "groups asked for: `batch.prompts_per_step`"),
@@ -109,6 +110,12 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
         "mean over the completions of admitted groups, as all of `advantage/`; a completion has the mean of its tokens",
     ),
     "advantage/std": ("advantage", "derived", "standard deviation; about 1 with `scale: group_std`"),
+    "advantage/std_within_answer": (
+        "advantage",
+        "mean",
+        "standard deviation over the tokens of an answer, mean over the trained answers, where tokens have their own "
+        "advantages",
+    ),
     "advantage/max_abs": ("advantage", "max", "largest absolute value"),
     "advantage/std_before_scaling": ("reward", "derived", "deviation of total rewards from the group's mean"),
     "policy/loss": (

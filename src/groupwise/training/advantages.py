@@ -23,7 +23,8 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
     """Advantages over P, G of this rank's admitted groups; statistics of the batch are those of all ranks.
 
     A completion that could not be judged is compared with nothing and has the advantage 0. For an estimator of tokens
-    these are the rewards, see `streams.with_token_advantages`.
+    these are the rewards, see `streams.with_token_advantages`, and scores of spans are added by
+    `process.with_process_advantages`. Both limit to `advantage.clip` what comes of it.
     """
     options = config.advantage
     advantages_PG = np.zeros((len(groups), config.batch.samples_per_prompt))
@@ -33,7 +34,7 @@ def advantages_of(groups: Sequence[GradedGroup], config: TrainConfig, ranks: Ran
     rewards = [group_rewards([groups[i] for i in part], config) for part in parts]
     values = options.estimator.advantages(rewards, functools.partial(_over_ranks, ranks))
     for part, values_PG in zip(parts, values, strict=True):
-        if options.clip > 0 and not options.estimator.of_token:
+        if options.clip > 0 and not config.advantages_by_token:
             values_PG = clip_advantages(values_PG, options.clip)
         for i, values_G in zip(part, values_PG.numpy(), strict=True):
             advantages_PG[i, groups[i].kept] = values_G

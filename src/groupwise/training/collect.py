@@ -14,6 +14,7 @@ from groupwise.ranks import Ranks
 from groupwise.rollout.engine import RolloutEngine, SampleRequest, SamplingParams
 from groupwise.rollout.sampling import derive_seed
 from groupwise.training.advantages import group_rewards
+from groupwise.training.process import process_signal
 
 # The refill asks for as many problems as the accept rate so far suggests, but never for more than this many times the
 # missing groups: the first rounds may have been unlucky.
@@ -129,11 +130,13 @@ def retired_problems(collected: Collected, pass_rate: float) -> list[str]:
 
 def passes_filter(group: GradedGroup, config: TrainConfig) -> bool:
     """Whether a group is trained on: what the filter names has to differ within it, exactly, and the estimator has to
-    make an advantage of it that is not 0."""
+    make an advantage of it that is not 0. Scores of spans that differ are signal too, unless `correctness` is named."""
     what = config.active_sampling.filter
     if group.failed or what == "none":
         return not group.failed
-    part = group_rewards([group], config)
+    part, spans = group_rewards([group], config), process_signal(group, config)
+    if spans and what != "correctness":
+        return True
     match what:
         case "any_component":
             values_GX = part.components_PGK[0][:, part.weights_PK[0] != 0].numpy()
@@ -142,4 +145,4 @@ def passes_filter(group: GradedGroup, config: TrainConfig) -> bool:
         case _:
             values_GX = group.kept_rewards[:, [group.names_K.index(CORRECTNESS)]]
     differs = bool((values_GX.max(axis=0) != values_GX.min(axis=0)).any())
-    return differs and bool(config.advantage.estimator.signal(part)[0])
+    return differs and (spans or bool(config.advantage.estimator.signal(part)[0]))

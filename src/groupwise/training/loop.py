@@ -27,6 +27,7 @@ from groupwise.training.last_step import LastStep
 from groupwise.training.learning_rate import lr_factor
 from groupwise.training.leaving import checkpoint, leave
 from groupwise.training.less_at_once import micro_batch_tokens, sample_fewer, train_less, with_less
+from groupwise.training.process import process_metrics, with_process_advantages
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.rollout_rows import kept_rollouts
 from groupwise.training.step import Run, Step
@@ -107,6 +108,7 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
     measured = [
         rollout_metrics(collected, config, run.sampler.domains),
         advantage_metrics(collected.admitted, trained.advantages_PG),
+        process_metrics(trained.batch, config),
         trained.updated.metrics,
         watched,
     ]
@@ -183,6 +185,7 @@ def train_on(run: Run, collected: Collected, guards: Guards, before_update: Call
     config, ranks, number = run.config.model_copy(update={"batch": batch}), run.ranks, run.state.step + 1
     advantages_PG = advantages_of(collected.admitted, config, ranks)
     made = step_batch(collected.admitted, advantages_PG, config)
+    made, advantages_PG = with_process_advantages(made, collected.admitted, advantages_PG, config)
     made, advantages_PG = with_token_advantages(run.policy, made, advantages_PG, config)
     guards.check_batch(made, collected.sampled)
     made = balanced(made, config, number, ranks)

@@ -12,6 +12,7 @@ from groupwise.grading.reward_options import CORRECTNESS
 from groupwise.grading.totals import weighted_rewards
 from groupwise.objective.metric import Metric
 from groupwise.training.collect import Collected, passes_filter
+from groupwise.training.process import process_signal, span_counts
 
 # One array over the graded completions of each group; groups may differ in their number.
 Ragged = Sequence[NDArray[np.float64]]
@@ -92,12 +93,16 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
         _spread(metrics, f"reward/{name}", [group.kept_rewards[:, k] for group in groups])
         own_P = [weighted_GK[:, k] for weighted_GK in weighted_P]
         metrics[f"reward/{name}/covariance_within"] = _covariance_within(own_P, totals_P)
+    metrics |= span_counts(groups, config)
     metrics["reward/total/variance_within"] = _covariance_within(totals_P, totals_P)
     fractions = {
         "groups/all_right": [bool(group.kept_right.all()) for group in groups],
         "groups/all_wrong": [not group.kept_right.any() for group in groups],
-        # Before the filter, and of the total: what could not move the policy whatever the filter names.
-        "groups/zero_std": [bool(totals_G.max() == totals_G.min()) for totals_G in totals_P],
+        # Before the filter, of the total and of spans: what could not move the policy whatever the filter names.
+        "groups/zero_std": [
+            bool(totals_G.max() == totals_G.min()) and not process_signal(group, config)
+            for group, totals_G in zip(groups, totals_P, strict=True)
+        ],
     }
     for name, flags_P in fractions.items():
         metrics[name] = Metric(sum(flags_P) / len(groups), "mean", len(groups))

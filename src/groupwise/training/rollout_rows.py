@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupwise.grading.graded_group import GradedGroup
-from groupwise.grading.records import Verdict
+from groupwise.grading.records import Score, Verdict
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
 from groupwise.track.rollouts import Rollouts, packed, within
@@ -47,6 +47,7 @@ def group_rows(
             "advantage": None if advantages_G is None else float(advantages_G[g]),
             "ids": completion.ids.tolist(),
             "logps": logps_GT[g].tolist(),
+            **_span_fields(group.names_K, scores),
             **_token_fields(tokens.get((group.position, g)), by_token),
         }
         for g, (completion, scores, verdict) in enumerate(
@@ -73,6 +74,12 @@ def kept_rollouts(
         groups = within(size_bytes, sorted((draw, position, b64decode(text)) for draw, position, text in everywhere))
     kept = sorted(groups, key=lambda group: group[1])
     return Rollouts(tuple(content for _, _, content in kept), sampled)
+
+
+def _span_fields(names_K: Sequence[str], scores: Sequence[Score]) -> Row:
+    """The spans by function, where any were scored."""
+    found = {name: [list(s) for s in score.spans] for name, score in zip(names_K, scores, strict=True) if score.spans}
+    return {"spans": found} if found else {}
 
 
 def _token_fields(values: TokenValues | None, by_token: bool) -> Row:

@@ -103,7 +103,7 @@ class Step:
     def rollouts_of_groups(self) -> dict[int, list[dict[str, Any]]]:
         """The same, by the position of their group in the stream."""
         own = {group.position: row for group, row in zip(self.admitted, self.advantages_PG, strict=True)}
-        by_token = self.run.config.advantage.estimator.of_token
+        by_token = self.run.config.advantages_by_token
         return {g.position: group_rows(g, own.get(g.position), self.tokens, by_token) for g in self.sampled}
 
     def stop(self) -> None:

@@ -47,7 +47,8 @@ class StepBatch:
         kl_coefficient_E: of its domain.
         rewards_E: float64, the total reward of each, NaN where it was not judged.
         turn_N: int64, which sampled span of its episode a token belongs to.
-        advantages_N: compared within the group, the same for all tokens of an episode unless each has a baseline.
+        advantages_N: compared within the group, the same for all tokens of an episode unless each has a
+            baseline or spans were scored.
         sampler_logps_N: as the engine recorded them. old_logps_N: under the policy that sampled, as the loss compares
             with them; None for those of the same pass, see `streams.with_old_logps`.
         ref_logps_N: under the reference. trainer_logps_N, old_entropies_N, square_sums_N: log π, entropy in nats and

@@ -24,17 +24,17 @@ from groupwise.grading.reward_options import (
 
 def rewards(config: TrainConfig) -> Iterator[Finding]:
     """What is rewarded, in every table."""
-    for check in (weights, names, objects, conditions, trap, components):
+    for check in (weights, names, objects, spans, conditions, trap, components):
         yield from each_once(config, check)
 
 
 def weights(table: Table) -> Iterator[Finding]:
     """A table that rewards nothing."""
-    if any(table.options.weights.values()):
+    if _rewards_something(table.options):
         return
     stated = " and ".join(table.key(f"{name}.weight=0") for name in ("correctness", "format"))
     keys = ("correctness.weight", "format.weight")
-    if any(any(options.weights.values()) for options in table.config.reward_tables().values()):
+    if any(map(_rewards_something, table.config.reward_tables().values())):
         which = "of this domain" if table.domain else "of domains that state no rewards"
         text = (
             f"{stated}: nothing is rewarded for problems {which}, so that their groups never have a signal; give one "
@@ -65,6 +65,30 @@ def objects(table: Table) -> Iterator[Finding]:
             remedy = "define the function in a file of its own"
             key = table.key(f"functions.{name}.{option}")
             yield from unused(key, getattr(function, option), default, because, remedy)
+
+
+def spans(table: Table) -> Iterator[Finding]:
+    """Functions that score spans where a number for the whole answer is needed."""
+    options = table.options
+    for name, weight in options.span_weights.items():
+        returns, key = f"functions.{name}.returns", table.key(f"functions.{name}.returns")
+        stated = f"{key}={options.functions[name].returns}"
+        if name == options.correctness.grader:
+            text = f"{stated}: the function grades correctness, for which a number is needed; set {key}=number"
+            yield table.error((returns, "correctness.grader"), text)
+        if options.functions[name].requires:
+            requires = f"functions.{name}.requires"
+            text = (
+                f"{table.key(requires)}={options.functions[name].requires} has no effect with {stated}: spans are no "
+                "part of the total; leave it out, or let the function return no spans there"
+            )
+            yield table.error((requires, returns), text)
+        if options.gate and weight != 0:
+            text = (
+                f"{table.key('gate')}={options.gate} with {stated}: the gate acts on the total, and spans would be "
+                "rewarded behind it; leave the gate out, or let the function return no spans there"
+            )
+            yield table.error(("gate", returns), text)
 
 
 def components(table: Table) -> Iterator[Finding]:
@@ -137,6 +161,10 @@ def trap(table: Table) -> Iterator[Finding]:
     yield table.warning((*keys, "correctness.weight"), text)
 
 
+def _rewards_something(options: RewardOptions) -> bool:
+    return any(options.weights.values()) or any(options.span_weights.values())
+
+
 def _only_if_right(table: Table, names: list[str]) -> str:
     """The overrides that leave a wrong answer without these rewards; a built-in one but the format takes the gate."""
     if any(name in BUILT_IN and name != FORMAT for name in names):
@@ -174,13 +202,18 @@ def _functions(table: Table) -> Iterator[Finding]:
 def _target(table: Table, name: str, target: str) -> Iterator[Finding]:
     """What is wrong with a component that has to be full for something."""
     options = table.options
-    own = [function for function in options.functions if function not in (*BUILT_IN, options.correctness.grader)]
+    unfit = (*BUILT_IN, *options.span_weights, options.correctness.grader)
+    own = [function for function in options.functions if function not in unfit]
     full = [component for component, of in options.components.items() if of.highest == 1]
     if target in (*full, *own):
         return
     stated = f"{table.key(name)}={target}"
     if target in BUILT_IN:
         text = f"{stated}: {target} never reaches 1, so that nothing would ever be rewarded"
+    elif target in options.span_weights:
+        text = (
+            f"{stated}: this function scores spans, of which no answer is full; name a function that returns a number"
+        )
     elif target in options.functions:
         text = f"{stated}: this function grades correctness; write {table.key(name)}={CORRECTNESS}"
     else:

@@ -2,11 +2,11 @@
 
 import difflib
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
 from groupwise import own_code
+from groupwise.grading.functions.returned import Returns, a_number, listed, spans
 from groupwise.own_code import LoadError
 
 ENTRY_POINTS = "groupwise.rewards"
@@ -35,31 +35,30 @@ _ELSEWHERE = {
 }
 
 
-class ReturnError(Exception):
-    """The function returned something else than it should."""
+def load(init: dict[str, Any]) -> Callable[[list[dict[str, Any]]], list[Any]]:
+    """The handler of a worker: a list of samples to a list of as many numbers, or lists of spans.
 
-    def __init__(self, kind: str, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.failure_kind = kind
-        self.failure_data = data
-
-
-def load(init: dict[str, Any]) -> Callable[[list[dict[str, Any]]], list[float]]:
-    """The handler of a worker: a list of samples to a list of as many numbers.
-
-    init: `path` of the function, and `call`, which is `sample` (the list then has one) or `batch`.
+    init: `path` of the function, `call`, which is `sample` (the list then has one) or `batch`, and what it `returns`.
     Raises LoadError.
     """
-    return handler(find(init["path"]), init["path"], init["call"])
+    return handler(find(init["path"]), init["path"], init["call"], init["returns"])
 
 
-def handler(function: Callable[..., Any], path: str, call: str) -> Callable[[list[dict[str, Any]]], list[float]]:
+def handler(
+    function: Callable[..., Any], path: str, call: str, returns: Returns
+) -> Callable[[list[dict[str, Any]]], list[Any]]:
     """As `load`, of a function that is here already; `path` names it in messages."""
     names = wanted_arguments(function, path)
     batch = call == "batch"
     runner: list[Any] = []
 
-    def handle(samples: list[dict[str, Any]]) -> list[float]:
+    def read(value: Any, sample: dict[str, Any]) -> Any:
+        """What the function returned for one sample, as data."""
+        if returns == "number":
+            return a_number(value)
+        return {"spans": spans(value, len(sample["text" if returns == "character_spans" else "ids"]), returns)}
+
+    def handle(samples: list[dict[str, Any]]) -> list[Any]:
         if batch:
             arguments: dict[str, Any] = {
                 name: samples[0][name] if name in OF_RUN else [sample[name] for sample in samples] for name in names
@@ -69,7 +68,7 @@ def handler(function: Callable[..., Any], path: str, call: str) -> Callable[[lis
         value = function(**arguments)
         if inspect.isawaitable(value):
             value = _wait_for(value, runner)
-        return numbers(value, len(samples)) if batch else [number(value)]
+        return listed(value, samples, returns, read) if batch else [read(value, samples[0])]
 
     return handle
 
@@ -116,45 +115,6 @@ def _meant_by(name: str) -> str:
     return _ELSEWHERE.get(name, near[0] if near else "")
 
 
-def number(value: Any) -> float:
-    """A finite number, NumPy's and others included. Raises ReturnError with the kind `bad_type` or `not_finite`."""
-    if isinstance(value, str | bytes | bytearray) or not hasattr(type(value), "__float__"):
-        hint = "; return 0.0 for a completion without an answer" if value is None else ""
-        raise ReturnError("bad_type", f"returned {_shown(value)}, where a number was expected{hint}")
-    try:
-        result = float(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ReturnError("bad_type", f"returned {_shown(value)}, where a number was expected: {error}") from None
-    if not math.isfinite(result):
-        raise ReturnError("not_finite", f"returned {result}, where a finite number was expected")
-    return result
-
-
-def numbers(value: Any, count: int) -> list[float]:
-    """Exactly `count` finite numbers. Raises ReturnError.
-
-    Where only some of them are wrong, its data lists for each one its number, or its kind of failure and the message.
-    """
-    if isinstance(value, str | bytes | dict | set | frozenset) or not hasattr(value, "__len__"):
-        raise ReturnError("bad_type", f"returned {_shown(value)}, where a list of {count} numbers was expected")
-    try:
-        items = list(value)
-    except TypeError:
-        raise ReturnError("bad_type", f"returned {_shown(value)}, where a list was expected") from None
-    if len(items) != count:
-        raise ReturnError("wrong_length", f"returned {len(items)} numbers for {count} completions")
-    results: list[Any] = []
-    for item in items:
-        try:
-            results.append(number(item))
-        except ReturnError as error:
-            results.append([error.failure_kind, str(error)])
-    for place, result in enumerate(results):
-        if isinstance(result, list):
-            raise ReturnError(result[0], f"at place {place} of {count}, {result[1]}", results)
-    return results
-
-
 def _wait_for(value: Any, runner: list[Any]) -> Any:
     """One event loop for the life of the process, so that clients that the function keeps stay usable."""
     import asyncio
@@ -180,8 +140,3 @@ def _entry_point(name: str) -> Callable[..., Any]:
             "file.py:function"
         )
     return find(known[name].value)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

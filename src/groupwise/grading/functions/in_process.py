@@ -5,6 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from groupwise.grading.functions.function_worker import handler
+from groupwise.grading.functions.returned import Returns
 from groupwise.grading.workers import JSON, Failure, Result
 from groupwise.grading.workers.child import failure_of
 from groupwise.own_code import LoadError
@@ -16,8 +17,8 @@ IN_PROCESS = "object:"
 class InProcess:
     """Answers as a `WorkerPool` does, one call at a time, in a thread: no deadline, no limit on memory, no retries."""
 
-    def __init__(self, function: Callable[..., Any], name: str, call: str) -> None:
-        self._load: Callable[[], Callable[[Any], Any]] = lambda: handler(function, name, call)
+    def __init__(self, function: Callable[..., Any], name: str, call: str, returns: Returns) -> None:
+        self._load: Callable[[], Callable[[Any], Any]] = lambda: handler(function, name, call, returns)
         self._handler: Callable[[Any], Any] | None = None
         self._threads = ThreadPoolExecutor(1, thread_name_prefix=name)
 

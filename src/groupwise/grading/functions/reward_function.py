@@ -13,7 +13,9 @@ from groupwise.closing import Closing
 from groupwise.errors import DataError
 from groupwise.grading.functions.function_worker import ARGUMENTS, OF_RUN
 from groupwise.grading.functions.in_process import InProcess
+from groupwise.grading.functions.returned import CALLED
 from groupwise.grading.functions.samples import SampleInput
+from groupwise.grading.records import Span
 from groupwise.grading.reward_options import FunctionOptions
 from groupwise.grading.workers import Failure, Result, WorkerPool
 
@@ -24,12 +26,14 @@ _SHOWN_BYTES = 1 << 14
 class FunctionScore:
     """What a function says of one completion: `value`, or why there is none; the value is NaN then.
 
-    Kinds of failure besides those of a worker process: `bad_type`, `not_finite`, `wrong_length`.
+    spans: what it scored, in the units of its option `returns`; the value is the mean of their scores then, 0 without
+    any. Kinds of failure besides those of a worker process: `bad_type`, `not_finite`, `wrong_length`, `bad_span`.
     """
 
     problem_id: str
     value: float
     failure: Failure | None = None
+    spans: tuple[Span, ...] = ()
 
 
 class RewardFunction(Closing):
@@ -52,7 +56,7 @@ class RewardFunction(Closing):
         self.options = options
         self._pool: WorkerPool | InProcess
         if function is not None:
-            self._pool = InProcess(function, name, options.call)
+            self._pool = InProcess(function, name, options.call, options.returns)
             return
         self._pool = WorkerPool(
             "groupwise.grading.functions.function_worker:load",
@@ -60,7 +64,7 @@ class RewardFunction(Closing):
             timeout_seconds=options.timeout_seconds,
             memory_mb=options.memory_mb,
             retries=options.retries,
-            init={"path": options.path, "call": options.call},
+            init={"path": options.path, "call": options.call, "returns": options.returns},
             paths=[os.getcwd(), *(path for path in sys.path if path)],
             output_bytes=_SHOWN_BYTES,
         )
@@ -113,7 +117,10 @@ class RewardFunction(Closing):
         head = f"reward function {self.name!r} ({self.options.path})"
         if failure.kind == "not_started":
             return f"{head} cannot be loaded: {failure.message}{printed}"
-        expected = "a finite number" if self.options.call == "sample" else f"a list of {count} finite numbers"
+        expected = CALLED[self.options.returns]
+        if self.options.call == "batch":
+            of_each = "finite numbers" if self.options.returns == "number" else f"items, each {expected}"
+            expected = f"a list of {count} {of_each}"
         if not isinstance(self._pool, InProcess):
             expected += f" within {self.options.timeout_seconds:g} s and {self.options.memory_mb} MB"
         return (
@@ -135,9 +142,18 @@ def _scores(samples: Sequence[SampleInput], future: Future[Result]) -> list[Func
         values = failure.data
     else:
         return [FunctionScore(sample.problem_id, math.nan, failure) for sample in samples]
-    return [
-        FunctionScore(sample.problem_id, value)
-        if isinstance(value, float)
-        else FunctionScore(sample.problem_id, math.nan, Failure(value[0], value[1], failure.output if failure else ""))
-        for sample, value in zip(samples, values, strict=True)
-    ]
+    printed = failure.output if failure else ""
+    return [_score(sample.problem_id, value, printed) for sample, value in zip(samples, values, strict=True)]
+
+
+def _score(problem_id: str, value: Any, printed: str) -> FunctionScore:
+    """A number, spans, or the kind of a failure with its message, as a worker says it."""
+    match value:
+        case float():
+            return FunctionScore(problem_id, value)
+        case {"spans": found}:
+            spans = tuple(Span(*span) for span in found)
+            mean = math.fsum(span.score for span in spans) / max(len(spans), 1)
+            return FunctionScore(problem_id, mean, spans=spans)
+        case _:
+            return FunctionScore(problem_id, math.nan, Failure(value[0], value[1], printed))

@@ -126,6 +126,10 @@ class AdvantageEstimator(Technique):
         """Which of these groups get an advantage that is not 0: bool over P. The others are no signal to train on."""
         return has_signal(part.totals_PG)
 
+    def without_spans(self) -> str:
+        """Why advantages from scores of spans cannot be added to these (`advantage.process`); empty where they can."""
+        return ""
+
     def least_graded(self, samples: int) -> int:
         """How many of the `samples` of a group have to be graded for them to be compared."""
         return min(2, samples)

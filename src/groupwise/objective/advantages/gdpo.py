@@ -87,6 +87,9 @@ class Gdpo(AdvantageEstimator):
         ]
         return torch.stack(normalised).sum(0)
 
+    def without_spans(self) -> str:
+        return "it whitens its sums over the step, and what is added behind that has another scale in every step"
+
     def formula(self) -> str:
         divisor, epsilon = "G-1" if self.std_ddof == 1 else "G", number(self.std_epsilon)
         return (

@@ -150,6 +150,10 @@ class Group(AdvantageEstimator):
     def signal(self, part: GroupRewards) -> Tensor:
         return (part.totals_PG != 0).any(1) if self.baseline == "none" else has_signal(part.totals_PG)
 
+    def without_spans(self) -> str:
+        alone = "with baseline=none answers are compared with nothing, and spans always with those of their group"
+        return alone if self.baseline == "none" else ""
+
     def formula(self) -> str:
         baseline = {"group_mean": "mean(R)", "leave_one_out": "mean of the others", "none": ""}[self.baseline]
         centred, epsilon = f"R - {baseline}" if baseline else "R", number(self.std_epsilon)

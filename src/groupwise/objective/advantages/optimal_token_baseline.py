@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from groupwise.findings import Finding, error, warning
 from groupwise.lazy import torch
+from groupwise.objective.advantages.beside_tokens import beside_token_advantages
 from groupwise.objective.advantages.estimator import AdvantageEstimator, GroupRewards, StepMoments, finite
 from groupwise.objective.advantages.group import KEY
 from groupwise.objective.corrections.correction import NoCorrection
-from groupwise.objective.masks.off_policy import SequenceMask
 from groupwise.technique import Card
 
 if TYPE_CHECKING:
@@ -107,6 +107,11 @@ class OptimalTokenBaseline(AdvantageEstimator):
             advantages_GT = torch.where(alive_GT.sum(0) == 1, returns_GT, advantages_GT)
         return [row_T[: len(row_L)] for row_T, row_L in zip(advantages_GT, returns_GL, strict=True)]
 
+    def without_spans(self) -> str:
+        return (
+            "its baselines are those of the rewards of answers, and would have to be taken of the scores of spans too"
+        )
+
     def formula(self) -> str:
         squared = "ρ²·" if self.engine_weights else ""
         alone = "0" if self.tail == "zero" else "R"
@@ -117,22 +122,7 @@ class OptimalTokenBaseline(AdvantageEstimator):
 
     def findings(self, config: TrainConfig) -> Iterator[Finding]:
         """What takes an advantage to be of a whole answer, and options without effect."""
-        objective, this = config.objective, f"advantage.estimator={self.type}"
-        if objective.ratio.of_episode or objective.surrogate.type == "gmpo":
-            key = "objective.ratio" if objective.ratio.of_episode else "objective.surrogate"
-            value = objective.ratio.type if objective.ratio.of_episode else "gmpo"
-            text = (
-                f"{this} with {key}={value}: a ratio of the whole answer hands the advantage of each token to all "
-                "tokens of the answer, so that what their baselines tell apart is lost; set objective.ratio=token or "
-                "gspo_token with a surrogate of tokens"
-            )
-            yield error((key, "advantage.estimator"), text)
-        if isinstance(config.off_policy_mask, SequenceMask):
-            text = (
-                f"off_policy_mask=sequence with {this}: whether an answer is bad is the sign of the mean advantage of "
-                "its tokens, whose own may differ in sign; set off_policy_mask=none if that is not meant"
-            )
-            yield warning(("off_policy_mask", "advantage.estimator"), text)
+        yield from beside_token_advantages(config, f"advantage.estimator={self.type}", "their baselines tell apart")
         if self.engine_weights and isinstance(config.engine_correction, NoCorrection):
             text = (
                 f"{KEY}.engine_weights=true has no effect with engine_correction=none, whose weights are all 1; set "

@@ -87,6 +87,9 @@ class PassAtK(AdvantageEstimator):
         """k + 1: any k answers out of k are the group itself, which leaves nothing to compare."""
         return self.k + 1
 
+    def without_spans(self) -> str:
+        return "it counts sets of answers of which one is right, and a span of one of them is in no set"
+
     def formula(self) -> str:
         return f"pass@{self.k}: (1 - R̄)/σ if right, (1 - R̄ - C(N₋-1, k-1)/C(N-1, k-1))/σ if wrong"
 

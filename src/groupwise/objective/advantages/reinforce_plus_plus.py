@@ -103,6 +103,9 @@ class ReinforcePlusPlus(AdvantageEstimator):
         mean = 0.0 if self.needs_group and self.unit == "answer" else moments.mean()
         return (centred_PG - mean) / deviation
 
+    def without_spans(self) -> str:
+        return "it whitens over the step, and what is added behind that has another scale in every step"
+
     def formula(self) -> str:
         over = f"the {self.unit}s of the step"
         centred, where = ("R - mean(R)", ", Z = R - mean(R) in the group") if self.needs_group else ("R", "")
