@@ -130,7 +130,7 @@ FAULTS = (
     Fault(
         "the filter takes groups without signal",
         "training/collect.py",
-        "return differs and bool(config.advantage.estimator.signal(part)[0])",
+        "return differs and (spans or bool(config.advantage.estimator.signal(part)[0]))",
         "return True",
         COLLECT,
     ),

@@ -99,6 +99,7 @@ class Grader:
         prompt: Prompt,
         completions: Sequence[Completion],
         stop_ids: Sequence[int],  # noqa: ARG002
+        step: int | None = None,  # noqa: ARG002
     ) -> GradedGroup:
         assert problem.answer == str(position) == prompt.text
         pay = self.pay_at(position)
