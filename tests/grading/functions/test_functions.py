@@ -136,6 +136,14 @@ def test_only_the_bad_elements_of_a_batch_fail() -> None:
     assert [s.failure.kind if s.failure else "" for s in got] == ["", "not_finite", "bad_type", ""]
 
 
+def test_an_exception_in_the_list_is_the_failure_of_that_one() -> None:
+    got = score("batch_gathered", "a", "b", "c", call="batch")
+    assert [got[0].value, got[2].value] == [1.0, 1.0]
+    assert math.isnan(got[1].value)
+    assert got[1].failure is not None
+    assert (got[1].failure.kind, got[1].failure.message) == ("raised", "ConnectionError: the judge is away")
+
+
 def test_printed_text_belongs_to_the_failure() -> None:
     (got,) = score("tells_and_raises", "a")
     assert got.failure is not None

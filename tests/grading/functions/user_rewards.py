@@ -72,6 +72,16 @@ async def batch_async(text: list[str]) -> tuple[float, ...]:
     return tuple([1.0 for _ in text])
 
 
+async def batch_gathered(text: list[str]) -> list[Any]:
+    async def asked(item: str) -> float:
+        await asyncio.sleep(0)
+        if item == "b":
+            raise ConnectionError("the judge is away")
+        return 1.0
+
+    return await asyncio.gather(*map(asked, text), return_exceptions=True)
+
+
 def batch_short(text: list[str]) -> list[float]:
     return [1.0] * (len(text) - 1)
 

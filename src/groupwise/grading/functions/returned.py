@@ -76,7 +76,9 @@ def listed(
     returns: Returns,
     read: Callable[[Any, dict[str, Any]], Any],
 ) -> list[Any]:
-    """Something for each sample. Raises ReturnError.
+    """Something for each sample; an exception in the list, as asyncio.gather leaves it there, fails that one alone.
+
+    Raises ReturnError.
 
     Where only some of them are wrong, its data lists for each one what it is, or its kind of failure and the message.
     """
@@ -88,6 +90,9 @@ def listed(
         raise ReturnError("wrong_length", f"returned {len(items)} {what} for {count} completions")
     results: list[Any] = []
     for item, sample in zip(items, samples, strict=True):
+        if isinstance(item, Exception):
+            results.append(["raised", f"{type(item).__name__}: {str(item)[:2000]}"])
+            continue
         try:
             results.append(read(item, sample))
         except ReturnError as error:
