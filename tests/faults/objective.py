@@ -103,6 +103,13 @@ FAULTS = (
         OPO,
     ),
     Fault(
+        "a token gets the scores of the spans before it",
+        "objective/advantages/process.py",
+        "part_T.flip(0).cumsum(0).flip(0)",
+        "part_T.cumsum(0)",
+        (ROOM + "test_process.py",),
+    ),
+    Fault(
         "the bounds of PPO are exchanged",
         "objective/surrogates/ppo_clip.py",
         "torch.where(low_N, 1 - self.clip_low, torch.full_like(inputs.ratio_N, 1 + self.clip_high))",

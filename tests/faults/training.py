@@ -128,6 +128,13 @@ FAULTS = (
         (T + "test_optimizer.py",),
     ),
     Fault(
+        "spans of an answer that could not be judged count",
+        "training/process.py",
+        "for g in group.kept.tolist() for span",
+        "for g in range(len(group.completions)) for span",
+        (T + "test_process.py",),
+    ),
+    Fault(
         "the filter takes groups without signal",
         "training/collect.py",
         "return differs and (spans or bool(config.advantage.estimator.signal(part)[0]))",

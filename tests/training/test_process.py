@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import groupwise
 from groupwise.completion import Completion, Prompt
 from groupwise.config import TrainConfig
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
+from groupwise.grading.reward_options import FunctionOptions
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
 from groupwise.ranks import Ranks
@@ -31,6 +33,10 @@ def digits(text):
     if text[-2] == "0":
         raise ValueError("nought")
     return [(0, 7, 1.0), (7, 8, int(text[-2]))]
+
+
+def not_five(text):
+    return 1.0 / (int(text[-2]) - 5)
 """
 
 
@@ -110,6 +116,41 @@ def test_an_answer_that_could_not_be_judged_is_in_no_mean(tmp_path: Path) -> Non
     assert others == alone.advantages_N.tolist()
     (failure,) = group.failures()
     assert failure["reason"].startswith("raised: ValueError: nought")
+
+
+def test_spans_of_an_answer_that_another_reward_could_not_judge_are_in_no_mean(tmp_path: Path) -> None:
+    """The spans of 5 were scored, and its other reward failed."""
+    other = {"path": f"{tmp_path}/own.py:not_five", "weight": 0.0, "on_error": "drop_sample"}
+    plain = config_of(tmp_path)
+    rewards = plain.rewards.model_copy(
+        update={"functions": plain.rewards.functions | {"other": FunctionOptions.model_validate(other)}}
+    )
+    config = plain.model_copy(update={"rewards": rewards})
+    group = graded(config, "7", "5", "3")
+    k = group.names_K.index("digits")
+    assert group.dropped_G.tolist() == [False, True, False]
+    assert len(group.scores_GK[1][k].spans) == 2
+    beside, _ = made_of([group], config)
+    alone, _ = made_of([graded(plain, "7", "3")], plain)
+    assert beside.advantages_N[5:10].tolist() == [0.0] * 5
+    assert [*beside.advantages_N[:5].tolist(), *beside.advantages_N[10:].tolist()] == alone.advantages_N.tolist()
+    assert rollout_metrics(Collected([group], [group], 1), config)["reward/digits/mean"].value == 3.0
+
+
+@pytest.mark.parametrize("estimator", ["opo", "max_rl", {"type": "group", "baseline": "leave_one_out"}])
+def test_what_spans_add_is_the_same_with_every_estimator(tmp_path: Path, estimator: Any) -> None:
+    plain, other = config_of(tmp_path), config_of(tmp_path, advantage={"estimator": estimator})
+    group = graded(plain, "7", "3")
+    added = []
+    for config in (plain, other):
+        sized = config.model_copy(update={"batch": config.batch.model_copy(update={"samples_per_prompt": 2})})
+        batch, _ = made_of([group], config)
+        added.append(
+            batch.advantages_N.double()
+            - torch.from_numpy(advantages_of([group], sized, Ranks())[0]).repeat_interleave(5)
+        )
+    torch.testing.assert_close(added[1], added[0], atol=1e-6, rtol=0)
+    assert float(added[0].abs().max()) > 0.5
 
 
 @pytest.mark.parametrize(

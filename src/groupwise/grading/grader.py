@@ -59,6 +59,7 @@ class Grader(Closing):
         self._config = config
         self._tokenizer = tokenizer
         self._tag_ids = dict(zip(("<think>", "</think>"), think_ids, strict=True)) if think_ids else {}
+        self._pieces: dict[int, str] = {}
         self._pool = GraderPool(config, objects)
         self.names_K = component_names(list(config.reward_tables().values()))
 
@@ -193,7 +194,13 @@ class Grader(Closing):
         """Scores with spans in tokens of the completions."""
 
         def decode(ids: Sequence[int]) -> str:
-            return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+            # Most tokens are asked for by themselves, and again and again.
+            if len(ids) == 1 and ids[0] in self._pieces:
+                return self._pieces[ids[0]]
+            text = str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+            if len(ids) == 1:
+                self._pieces[ids[0]] = text
+            return text
 
         parts = zip(scores_G, pending.responses_G, pending.clean_texts_G, pending.completions, strict=True)
         return [

@@ -133,6 +133,33 @@ def test_a_span_of_characters_has_the_tokens_that_hold_them() -> None:
     assert tokens_of() == []
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="ab 汉é😀�", min_size=1, max_size=12), st.data())
+def test_a_tokenizer_that_splits_anywhere(text: str, data: st.DataObject) -> None:
+    """By whole beginnings, each tried in turn: the first that reads as the text does."""
+    content = text.encode()
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(content)))) | {0, len(content)})
+    pieces = [content[start:end] for start, end in itertools.pairwise(cuts)]
+    borders = sorted(data.draw(st.sets(st.integers(0, len(text)), min_size=2)))
+    spans = [Span(start, end, 1.0) for start, end in itertools.pairwise(borders)]
+
+    def read(ids: Sequence[int]) -> str:
+        return b"".join(pieces[i] for i in ids).decode(errors="replace")
+
+    def holder(character: int) -> int:
+        readings = (read(range(t + 1)).startswith(text[: character + 1]) for t in range(len(pieces)))
+        return list(readings).index(True)
+
+    for made in (
+        in_tokens(spans, range(len(pieces)), text, 99, read),
+        # A tokenizer that strips a space where it begins to read, as SentencePiece does.
+        in_tokens(spans, range(len(pieces)), text, 99, lambda ids: read(ids) if 0 in ids else read(ids).lstrip()),
+    ):
+        for span, of_tokens in zip(spans, made, strict=True):
+            end = 99 if span.end == len(text) else holder(span.end - 1) + 1
+            assert (of_tokens.start, of_tokens.end) == (holder(span.start), end)
+
+
 def test_spans_of_tokens_reach_to_the_end_too() -> None:
     assert in_tokens([Span(0, 2, 1.0), Span(3, 4, 0.5)], range(4), None, 6, decode) == ((0, 2, 1.0), (3, 6, 0.5))
 
