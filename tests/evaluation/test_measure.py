@@ -57,6 +57,16 @@ def test_a_measurement_by_hand() -> None:
     assert measured.mean_tokens == 5.0
     assert measured.truncated.value == 6 / 16
     assert measured.no_answer.value == 9 / 16
+    # Variance of 0, 1/4, 1/2, 1 with three degrees of freedom: 35/192.
+    assert measured.standard_error == pytest.approx((35 / 192 / 4) ** 0.5)
+    assert measured.to_metrics() == {
+        "accuracy": 7 / 16,
+        "standard_error": measured.standard_error,
+        "problems": 4,
+        "format_rate": 4 / 16,
+        "tokens": 5.0,
+        "truncated_fraction": 6 / 16,
+    }
     assert measured.to_json()["accuracy"] == {
         "value": 7 / 16,
         "low": measured.accuracy.low,

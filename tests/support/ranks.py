@@ -64,7 +64,7 @@ def collected(ranks: Ranks) -> dict[str, Any]:
         "sampled": [group.position for group in result.sampled],
         "advantages": {group.position: row.tolist() for group, row in zip(result.admitted, advantages, strict=True)},
         "next_position": result.next_position,
-        "metrics": over_ranks([rollout_metrics(result, config)], nothing, ranks),
+        "metrics": over_ranks([rollout_metrics(result, config)], nothing, ranks, result.sampled),
     }
 
 

@@ -332,6 +332,9 @@ def test_rollout_metrics_by_hand() -> None:
         "tokens/sampled": Metric(30, "sum"),
         # Every token of the engine has log-probability -1.
         "completion/neg_logp": Metric(1.0, "mean", 30),
+        # Of the right ones 2, 3 and 7.
+        "completion/tokens_right": Metric(4.0, "mean", 3),
+        "completion/tokens_wrong": Metric(6.0, "mean", 3),
         # Lengths 2 6, 3 7, 4 8; longer than 5 is truncated.
         "completion/tokens": Metric(5.0, "mean", 6),
         "completion/truncated_fraction": Metric(0.5, "mean", 6),

@@ -12,6 +12,7 @@ from groupwise.config import TrainConfig
 from groupwise.training.loop import set_learning_rate
 from groupwise.training.setup import make_optimizer
 from groupwise.training.step import Run
+from groupwise.training.update_metrics import update_norm
 from tests.support.tiny import build, policy_of
 
 
@@ -53,6 +54,21 @@ def test_two_steps_of_adamw_by_hand() -> None:
         mean, root = first / (1 - 0.5**step), (second / (1 - 0.9**step)).sqrt()
         expected = expected * (1 - 0.01 * 0.1) - 0.01 * mean / (root + 1e-3)
     torch.testing.assert_close(weight.detach().double(), expected, atol=1e-6, rtol=0, msg=name)
+
+
+@pytest.mark.parametrize("exempt", ["none", "norms_and_biases"])
+def test_the_norm_of_an_update_is_that_of_the_change(exempt: str) -> None:
+    policy = policy_of(copy.deepcopy(build("llama")).double())
+    optimizer = make_optimizer(policy, optimizer_config(lr=0.01, weight_decay=0.3, decay_exempt=exempt))
+    for step in (1, 2, 3):
+        before = [weight.detach().clone() for _, weight in policy.trainable()]
+        for _, weight in policy.trainable():
+            weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(step)).double()
+        optimizer.step()
+        changes = [weight.detach() - old for (_, weight), old in zip(policy.trainable(), before, strict=True)]
+        expected = sum(float(change.square().sum()) for change in changes) ** 0.5
+        assert update_norm(optimizer)["optimizer/update_norm"].value == pytest.approx(expected, rel=1e-6)
+    assert update_norm(torch.optim.SGD(policy.model.parameters(), lr=1.0)) == {}
 
 
 def test_the_rate_that_is_reported_is_that_of_the_optimizer() -> None:

@@ -50,6 +50,13 @@ def estimate_fraction(fraction_per_problem: Sequence[float], samples_per_problem
     return Estimate(mean, *clopper_pearson95(mean * trials, trials), n)
 
 
+def standard_error(fraction_per_problem: Sequence[float]) -> float:
+    """Of the mean over problems: their standard deviation divided by the root of their number; 0 for one problem."""
+    n = len(fraction_per_problem)
+    mean = math.fsum(fraction_per_problem) / n
+    return math.sqrt(math.fsum((fraction - mean) ** 2 for fraction in fraction_per_problem) / max(n - 1, 1) / n)
+
+
 def clopper_pearson95(successes: float, trials: float) -> tuple[float, float]:
     """The exact 95 % interval of a binomial fraction; the counts need not be whole numbers."""
     failures = trials - successes

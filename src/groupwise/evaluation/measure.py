@@ -6,7 +6,7 @@ from typing import Any
 
 from groupwise.config import TrainConfig
 from groupwise.errors import DataError
-from groupwise.evaluation.estimate import Estimate, estimate_fraction, pass_at_k
+from groupwise.evaluation.estimate import Estimate, estimate_fraction, pass_at_k, standard_error
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.grader import Grader
 from groupwise.grading.reward_options import CORRECTNESS, FORMAT
@@ -26,14 +26,16 @@ class UnmeasuredError(DataError):
 class Measurement:
     """Results for one decoding mode.
 
-    accuracy: fraction of right answers (pass@1). pass_at: k to pass@k, for every power of two up to the samples.
-    format_rate: fraction that earns the format reward. thinks: fraction that uses the reasoning tags at all.
+    accuracy: fraction of right answers (pass@1). standard_error: of it, over problems. pass_at: k to pass@k, for every
+    power of two up to the samples. format_rate: fraction that earns the format reward. thinks: fraction that uses the
+    reasoning tags at all.
     accuracy_by_domain: where the problems are of several.
     """
 
     samples_per_prompt: int
     temperature: float
     accuracy: Estimate
+    standard_error: float
     pass_at: dict[int, Estimate]
     format_rate: Estimate
     thinks: Estimate
@@ -45,6 +47,17 @@ class Measurement:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return asdict(self)
+
+    def to_metrics(self) -> dict[str, float]:
+        """What a line of metrics has of it, by the names behind `eval/{mode}/`."""
+        return {
+            "accuracy": self.accuracy.value,
+            "standard_error": self.standard_error,
+            "problems": self.accuracy.n,
+            "format_rate": self.format_rate.value,
+            "tokens": self.mean_tokens,
+            "truncated_fraction": self.truncated.value,
+        }
 
 
 def measure(
@@ -133,6 +146,7 @@ def summarise(counts_P: Sequence[Counts], samples: int, temperature: float) -> M
         samples_per_prompt=samples,
         temperature=temperature,
         accuracy=estimate_fraction(accuracy_P, samples),
+        standard_error=standard_error(accuracy_P),
         pass_at={k: estimate_fraction([pass_at_k(samples, right, k) for right in right_P], samples) for k in ks},
         format_rate=fraction(lambda counts: counts.formatted),
         thinks=fraction(lambda counts: counts.thinking),

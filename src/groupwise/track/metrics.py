@@ -24,6 +24,9 @@ merged; or not at all, because there is one value for the whole step."""
 LOG_RATIOS_N = "policy/log_ratios_N"
 """Source of the quantiles: log π_new/π_old of all trained tokens of a step."""
 
+LENGTHS_B = "completion/lengths_B"
+"""Source of the quantiles: tokens of all completions of a step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
@@ -50,9 +53,20 @@ def fraction_of(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
+def quantile(values_X: NDArray[np.float32], q: float) -> float | None:
+    """Undefined without values."""
+    return float(np.quantile(values_X.astype(np.float64), q)) if values_X.size else None
+
+
+def correlation(product: float, square: float, other_square: float) -> float | None:
+    """Of centred values; undefined where one of them is constant."""
+    return product / math.sqrt(square * other_square) if square > 0 and other_square > 0 else None
+
+
 def ratio_quantile(log_ratios_N: NDArray[np.float32], q: float) -> float | None:
     """Quantile of the ratios; undefined without tokens."""
-    return float(np.exp(np.quantile(log_ratios_N.astype(np.float64), q))) if log_ratios_N.size else None
+    log_ratio = quantile(log_ratios_N, q)
+    return None if log_ratio is None else math.exp(log_ratio)
 
 
 _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., float | None]]] = {
@@ -63,6 +77,14 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., float | None]]] = {
     ),
     "advantage/std": (("advantage/square_mean", "advantage/mean"), deviation),
     "advantage/std_before_scaling": (("advantage/square_mean_before_scaling",), deviation),
+    "advantage/reward_correlation": (
+        ("advantage/reward_product", "advantage/square_within", "advantage/reward_square_within"),
+        correlation,
+    ),
+    "completion/tokens_p10": ((LENGTHS_B,), partial(quantile, q=0.1)),
+    "completion/tokens_p50": ((LENGTHS_B,), partial(quantile, q=0.5)),
+    "completion/tokens_p90": ((LENGTHS_B,), partial(quantile, q=0.9)),
+    "completion/tokens_max": ((LENGTHS_B,), partial(quantile, q=1.0)),
     "policy/ratio_p01": ((LOG_RATIOS_N,), partial(ratio_quantile, q=0.01)),
     "policy/ratio_p50": ((LOG_RATIOS_N,), partial(ratio_quantile, q=0.5)),
     "policy/ratio_p99": ((LOG_RATIOS_N,), partial(ratio_quantile, q=0.99)),
@@ -91,7 +113,27 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "groups/all_right": ("fraction*", "mean", "groups in which every answer is right"),
     "groups/all_wrong": ("fraction*", "mean", "groups in which every answer is wrong"),
     "groups/zero_std": ("fraction*", "mean", "groups with equal total rewards (TRL: `frac_reward_zero_std`)"),
+    "groups/unique_answers": (
+        "answers",
+        "mean",
+        "different answers in a group, as the grader read them; no answer is one. Programs and what a function of your "
+        "own grades count by their text",
+    ),
     "completion/tokens": ("tokens*", "mean", "length of a completion"),
+    "completion/tokens_p10": ("tokens", "derived", "10 % quantile of the lengths"),
+    "completion/tokens_p50": ("tokens", "derived", "median of the lengths"),
+    "completion/tokens_p90": ("tokens", "derived", "90 % quantile of the lengths"),
+    "completion/tokens_max": ("tokens", "derived", "longest completion"),
+    "completion/tokens_right": ("tokens*", "mean", "length of the right answers"),
+    "completion/tokens_wrong": ("tokens*", "mean", "length of all others"),
+    "completion/stop_id_fraction": ("fraction", "mean", "completions that a stop id ended, not a text or the limit"),
+    "completion/repetition": (
+        "fraction",
+        "mean",
+        "runs of four tokens that stood in the completion before, mean over completions",
+    ),
+    "completion/unknown_id_fraction": ("fraction", "mean", "sampled ids that the tokenizer has no token for"),
+    "completion/ungraded_fraction": ("fraction", "mean", "completions that a reward could not judge"),
     "completion/truncated_fraction": ("fraction*", "mean", "completions without an end (TRL: `clipped_ratio`)"),
     "completion/no_answer_fraction": ("fraction*", "mean", "completions without an answer to grade"),
     "completion/neg_logp": (
@@ -116,6 +158,12 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
         "standard deviation over the tokens of an answer, mean over the trained answers, where tokens have their own "
         "advantages",
     ),
+    "advantage/reward_correlation": (
+        "correlation",
+        "derived",
+        "of advantages with total rewards within groups; 1 for rewards alone, less with penalties and baselines of "
+        "tokens, never near 0",
+    ),
     "advantage/max_abs": ("advantage", "max", "largest absolute value"),
     "advantage/std_before_scaling": ("reward", "derived", "deviation of total rewards from the group's mean"),
     "policy/loss": (
@@ -130,6 +178,16 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "policy/drift_loss": ("loss", "sum", "KL-Cov's term of the loss"),
     "policy/entropy": ("nats", "mean", "entropy per token at the temperature, over the tokens that can be drawn"),
     "policy/entropy_at_temperature_1": ("nats*", "mean", "entropy per token of the model itself"),
+    "policy/first_pass_ratio_deviation": (
+        "ratio",
+        "mean",
+        "|π_new/π_old − 1| of single tokens before the first update of the step, where it has to be 0 but for rounding",
+    ),
+    "policy/trained_end_fraction": (
+        "fraction",
+        "mean",
+        "of the trained completions that a stop id ended, those in which it has a weight in the loss: has to be 1",
+    ),
     "policy/ratio_mean": ("ratio", "mean", "π_new/π_old at the level of `objective.ratio`"),
     "policy/ratio_min": ("ratio", "min", "smallest one"),
     "policy/ratio_max": ("ratio", "max", "largest one"),
@@ -177,6 +235,7 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "optimizer/micro_batch_tokens": ("tokens", "once", "of a micro-batch; fewer from where memory ran out"),
     "optimizer/lr": ("rate", "once", "learning rate"),
     "optimizer/grad_norm": ("norm", "mean", "norm of the gradient before clipping, mean over updates"),
+    "optimizer/update_norm": ("norm", "mean", "norm of what an update added to the weights, before rounding"),
     "optimizer/grad_clipped_fraction": ("fraction", "mean", "updates whose gradient was clipped"),
     "optimizer/skipped_fraction": ("fraction", "mean", "updates skipped because the gradient was not finite"),
     "optimizer/weight_norm": ("norm", "max", "norm of the trained weights after the step"),
@@ -190,6 +249,11 @@ _METRICS: dict[str, tuple[str, Merge, str]] = {
     "time/tokens_per_second": ("tokens/second", "once", "tokens sampled ÷ the step's seconds"),
     "time/waited_for_rewards_seconds": ("seconds", "once", "waiting for rewards when all completions are there"),
     "eval/{mode}/accuracy": ("fraction", "once", "accuracy on held-out problems, every `problems.eval_every_steps`"),
+    "eval/{mode}/standard_error": ("fraction", "once", "of that accuracy, over problems"),
+    "eval/{mode}/problems": ("problems", "once", "how many it was measured on"),
+    "eval/{mode}/format_rate": ("fraction", "once", "answers to them that earn the format reward"),
+    "eval/{mode}/tokens": ("tokens", "once", "mean length of these answers"),
+    "eval/{mode}/truncated_fraction": ("fraction", "once", "of these answers without an end"),
 }
 
 METRICS: tuple[Declared, ...] = tuple(

@@ -14,7 +14,9 @@ from groupwise.grading.graded_group import GradedGroup
 from groupwise.grading.totals import rewarded, weights
 from groupwise.objective.advantages.estimator import GroupRewards, Moments, clip_advantages
 from groupwise.objective.metric import Metric
+from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
+from groupwise.training.step_batch import StepBatch
 
 Advantages = NDArray[np.float64]
 
@@ -67,6 +69,31 @@ def _over_ranks(ranks: Ranks, parts: Sequence[torch.Tensor], times: Sequence[tor
 
     own = Moments.of(flat(parts), None if times is None else flat(times))
     return functools.reduce(operator.add, (Moments(*numbers) for numbers in ranks.gather(astuple(own))))
+
+
+def reward_agreement(batch: StepBatch) -> dict[str, Metric]:
+    """Sources of the correlation of advantages with total rewards within groups, of what is about to be trained on; an
+    episode has the mean of its tokens."""
+    own_E = batch.trained_E & batch.rewards_E.isfinite() & (batch.lengths_E > 0)
+    if not own_E.any():
+        return {}
+    advantages_E = segment_sum(batch.advantages_N.double(), batch.lengths_E) / batch.lengths_E.clamp(min=1)
+    count_P = batch.group_E[own_E].bincount().clamp(min=1)
+
+    def centred(values_E: torch.Tensor) -> torch.Tensor:
+        means_P = batch.group_E[own_E].bincount(values_E[own_E], minlength=len(count_P)) / count_P
+        return values_E[own_E] - means_P[batch.group_E[own_E]]
+
+    rewards_E, advantages_E = centred(batch.rewards_E), centred(advantages_E)
+
+    def mean(values_E: torch.Tensor) -> Metric:
+        return Metric(float(values_E.mean()), "mean", len(values_E))
+
+    return {
+        "advantage/reward_product": mean(advantages_E * rewards_E),
+        "advantage/square_within": mean(advantages_E.square()),
+        "advantage/reward_square_within": mean(rewards_E.square()),
+    }
 
 
 def advantage_metrics(groups: Sequence[GradedGroup], advantages_PG: Advantages) -> dict[str, Metric]:

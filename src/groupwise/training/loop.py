@@ -1,7 +1,7 @@
 """The training loop: sample, grade, admit, compare within groups, update, measure."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,18 +10,20 @@ import torch
 
 from groupwise.config import TrainConfig
 from groupwise.evaluation.measure import UnmeasuredError, measure_all
+from groupwise.grading.graded_group import GradedGroup
 from groupwise.model.device import wait_for
 from groupwise.model.reference import refresh
 from groupwise.objective.metric import Metric, merge_metrics
 from groupwise.ranks import Ranks
 from groupwise.stopping import OVER, Stop, Stopped
 from groupwise.track.clock import Clock
-from groupwise.track.metrics import LOG_RATIOS_N, finished
+from groupwise.track.metrics import LENGTHS_B, LOG_RATIOS_N, finished
 from groupwise.track.rollouts import Rollouts, share
-from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of
+from groupwise.training.advantages import Advantages, advantage_metrics, advantages_of, reward_agreement
 from groupwise.training.balance import balanced
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Collected, collect, retired_problems
+from groupwise.training.completion_metrics import completion_metrics, lengths_of
 from groupwise.training.guards import Guards
 from groupwise.training.last_step import LastStep
 from groupwise.training.learning_rate import lr_factor
@@ -107,12 +109,14 @@ def one_step(run: Run, stop: Stop, last: LastStep, guards: Guards, saved: "Longe
 
     measured = [
         rollout_metrics(collected, config, run.sampler.domains),
+        completion_metrics(collected.sampled, run.policy),
         advantage_metrics(collected.admitted, trained.advantages_PG),
+        reward_agreement(trained.batch),
         process_metrics(trained.batch, config),
         trained.updated.metrics,
         watched,
     ]
-    values = over_ranks(measured, trained.updated, ranks)
+    values = over_ranks(measured, trained.updated, ranks, collected.sampled)
     line = {"step": number, "optimizer/lr": rates, "optimizer/micro_batch_tokens": micro_batch_tokens(run), **values}
     line |= clock.fields(values["tokens/sampled"], state.wall_seconds)
     line["time/waited_for_rewards_seconds"] = collected.waited_seconds
@@ -203,7 +207,9 @@ def set_learning_rate(run: Run) -> float:
     return options.lr * factor
 
 
-def over_ranks(parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks) -> dict[str, float]:
+def over_ranks(
+    parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks, sampled: Sequence[GradedGroup] = ()
+) -> dict[str, float]:
     """The measurements of a step over all ranks as plain numbers, in alphabetical order."""
     merged = merge_metrics(parts)
     if ranks.size > 1:
@@ -211,7 +217,9 @@ def over_ranks(parts: list[dict[str, Metric]], updated: Updated, ranks: Ranks) -
         everywhere = ranks.gather(own)
         merged = merge_metrics([{name: Metric(*triple) for name, triple in part.items()} for part in everywhere])
     log_ratios_N, _ = ranks.concatenate(torch.from_numpy(updated.log_ratios))
-    return finished({**{name: metric.value for name, metric in merged.items()}, LOG_RATIOS_N: log_ratios_N.numpy()})
+    lengths_B, _ = ranks.concatenate(torch.from_numpy(lengths_of(sampled)))
+    arrays = {LOG_RATIOS_N: log_ratios_N.numpy(), LENGTHS_B: lengths_B.numpy()}
+    return finished({name: metric.value for name, metric in merged.items()} | arrays)
 
 
 def advance(
@@ -254,7 +262,7 @@ def eval_fields(run: Run) -> dict[str, float]:
     except UnmeasuredError as error:
         run.tracker.note(f"not measured after step {run.state.step}: {error}")
         return {}
-    return {f"eval/{mode}/accuracy": measurement.accuracy.value for mode, measurement in measured.items()}
+    return {f"eval/{mode}/{name}": value for mode, one in measured.items() for name, value in one.to_metrics().items()}
 
 
 def write(step: Step, is_measured: bool = True) -> None:

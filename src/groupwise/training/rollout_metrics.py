@@ -84,6 +84,7 @@ def reward_metrics(groups: Sequence[GradedGroup], config: TrainConfig) -> dict[s
     metrics: dict[str, Metric] = {}
     for group in groups:
         _add_means(metrics, "completion", _completion_values(group))
+    metrics |= _lengths_by_answer(groups)
     totals_P = [group.kept_totals for group in groups]
     _spread(metrics, "reward/total", totals_P)
     weighted_P = [
@@ -121,6 +122,14 @@ def _completion_values(group: GradedGroup) -> dict[str, list[float]]:
         "truncated_fraction": [float(completion.finish_reason == "length") for completion in group.completions],
         "no_answer_fraction": [float(row[correctness].status == "no_answer") for row in group.scores_GK],
     }
+
+
+def _lengths_by_answer(groups: Sequence[GradedGroup]) -> dict[str, Metric]:
+    """Mean lengths of right and of wrong answers; of neither where there are none."""
+    right_B = np.concatenate([group.kept_right for group in groups])
+    lengths_B = np.concatenate([[len(group.completions[g].ids) for g in group.kept] for group in groups])
+    parts = {"completion/tokens_right": lengths_B[right_B], "completion/tokens_wrong": lengths_B[~right_B]}
+    return {name: Metric(float(own.mean()), "mean", own.size) for name, own in parts.items() if own.size}
 
 
 def _add_means(metrics: dict[str, Metric], prefix: str, values: dict[str, list[float]]) -> None:

@@ -179,6 +179,7 @@ def prepare(
             "torch": torch.__version__,
             "initial_weights": fingerprint_weights(policy),
             "eval_problems": fingerprint(held_out),
+            "vocabulary": policy.vocabulary,
             **of_tokenizer(policy.tokenizer, config.prompt.chat_template),
             **of_files(config, files),
         }

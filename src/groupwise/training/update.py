@@ -27,7 +27,16 @@ from groupwise.stopping import now
 from groupwise.training.step_batch import StepBatch, count_step, division, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 from groupwise.training.token_pass import TokenPass
-from groupwise.training.update_metrics import Gap, domain_metrics, gap_and_entropy, largest_gap, router_metrics
+from groupwise.training.update_metrics import (
+    FIRST_PASS,
+    Gap,
+    domain_metrics,
+    end_metrics,
+    first_pass_and_entropy,
+    largest_gap,
+    router_metrics,
+    update_norm,
+)
 
 
 @dataclass(frozen=True)
@@ -111,8 +120,12 @@ def accumulate_gradient(
         logps_N = scores.logps_N.detach()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
         gap_N = (logps_N - sent(micro.sampler_logps_N, policy.device)).abs()
-        seen.append((micro, {**outputs.metrics, **gap_and_entropy(gap_N, scores), **by_router, **by_domain}))
-        values_3N.append(torch.stack([logps_N - inputs.old_logps_N, scores.entropies_N.detach().float(), gap_N]))
+        log_ratios_N = logps_N - inputs.old_logps_N
+        own = first_pass_and_entropy(gap_N, log_ratios_N, scores) | end_metrics(
+            micro, inputs.weights_N, policy.stop_ids
+        )
+        seen.append((micro, {**outputs.metrics, **own, **by_router, **by_domain}))
+        values_3N.append(torch.stack([log_ratios_N, scores.entropies_N.detach().float(), gap_N]))
     # Fetched together, so that a device never waits for this process between two micro-batches.
     fetched = torch.cat(values_3N, dim=1).cpu().split([v.shape[1] for v in values_3N], dim=1) if values_3N else ()
     return [_updated(micro, metrics, own_3N) for (micro, metrics), own_3N in zip(seen, fetched, strict=True)]
@@ -183,15 +196,18 @@ def optimizer_step(
     before_update()
     total_norm = torch.nn.utils.get_total_norm(gradients.values())
     norm, fault = float(total_norm), ""
+    moved: dict[str, Metric] = {}
     finite = math.isfinite(norm)
     if finite:
         torch.nn.utils.clip_grads_with_norm_(weights, max_grad_norm, total_norm)
         optimizer.step()
+        moved = update_norm(optimizer)
     else:
         fault = f"the gradient is not finite: {shown(not_finite(gradients.items()))}"
     optimizer.zero_grad(set_to_none=True)
     return {
         "optimizer/grad_norm": Metric(norm, "mean", float(finite)),
+        **moved,
         "optimizer/grad_clipped_fraction": Metric(float(norm > max_grad_norm), "mean", float(finite)),
         "optimizer/skipped_fraction": Metric(float(not finite), "mean"),
     }, fault
@@ -235,7 +251,7 @@ def update(
         if ranks.sum([float(len(with_gradient(minibatch, config, entropy_coefficient).lengths_E))]) == [0.0]:
             continue
         parts = accumulate_gradient(policy, minibatch, totals, config, entropy_coefficient)
-        measured += [part.metrics if index == 0 else _without_gap(part.metrics) for part in parts]
+        measured += [part.metrics if index == 0 else _without_first_pass(part.metrics) for part in parts]
         log_ratios += [part.log_ratios for part in parts]
         passes += itertools.chain(*(part.passes for part in parts))
         gaps += [part.gap for part in parts if part.gap is not None and index == 0]
@@ -249,8 +265,8 @@ def update(
     return Updated({**merged, "optimizer/updates": Metric(updates, "max")}, ratios, tuple(faults), gap, tuple(passes))
 
 
-def _without_gap(metrics: dict[str, Metric]) -> dict[str, Metric]:
-    return {name: metric for name, metric in metrics.items() if not name.startswith("engine/logp_gap")}
+def _without_first_pass(metrics: dict[str, Metric]) -> dict[str, Metric]:
+    return {name: metric for name, metric in metrics.items() if not name.startswith(FIRST_PASS)}
 
 
 def _per_update(metric: Metric, updates: int) -> Metric:

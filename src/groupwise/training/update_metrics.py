@@ -1,5 +1,6 @@
 """What one pass of an update measures beside the loss: the distance to the engine, the router, the domains."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from groupwise.model.backends.protocol import Routed
 from groupwise.model.device import sent
+from groupwise.model.finite import norm_of
 from groupwise.model.score import Scores
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric
@@ -34,13 +36,55 @@ def largest_gap(gap_N: Tensor, batch: StepBatch) -> Gap | None:
     return Gap(float(nats), int(at) - int(ends_E[episode]) + length, length, prompt)
 
 
-def gap_and_entropy(gap_N: Tensor, scores: Scores) -> dict[str, Metric]:
-    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats."""
+FIRST_PASS = ("engine/logp_gap", "policy/first_pass")
+"""Metrics that mean something only as long as the weights are those that sampled."""
+
+
+def first_pass_and_entropy(gap_N: Tensor, log_ratios_N: Tensor, scores: Scores) -> dict[str, Metric]:
+    """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats, and
+    of the ratio to 1."""
     return {
+        "policy/first_pass_ratio_deviation": Metric(log_ratios_N.expm1().abs().mean(), "mean", gap_N.numel()),
         "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
         "engine/logp_gap_max": Metric(gap_N.max(), "max"),
         "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
     }
+
+
+def end_metrics(batch: StepBatch, weights_N: Tensor, stop_ids: tuple[int, ...]) -> dict[str, Metric]:
+    """How many of the trained episodes that end with a stop id train it, so that the model learns to end."""
+    last_B = torch.tensor([int(ids[-1]) for ids in batch.token_ids_B], dtype=torch.int64)
+    # The last sequence of each episode.
+    last_E = last_B[batch.episode_B.bincount(minlength=len(batch.lengths_E)).cumsum(0) - 1]
+    ended_E = torch.isin(last_E, torch.tensor(stop_ids, dtype=torch.int64)) & batch.trained_E
+    ends = sent(batch.lengths_E.cumsum(0)[ended_E] - 1, weights_N.device)
+    count = int(ended_E.sum())
+    return {"policy/trained_end_fraction": Metric((weights_N[ends] != 0).double().sum() / max(count, 1), "mean", count)}
+
+
+def update_norm(optimizer: torch.optim.Optimizer) -> dict[str, Metric]:
+    """Norm of what the last step of AdamW added to the weights, from its moments: no copy of the weights is needed.
+
+    As AdamW computes it, before it is rounded to the weights' dtype (Loshchilov and Hutter, 1711.05101, algorithm 2).
+    Nothing for another optimizer, which has other moments.
+    """
+    if not isinstance(optimizer, torch.optim.AdamW):
+        return {}
+    norms = []
+    for group in optimizer.param_groups:
+        beta1, beta2 = group["betas"]
+        # All weights of a group have done the same number of steps.
+        steps = float(optimizer.state[group["params"][0]]["step"])
+        for weight in group["params"]:
+            state = optimizer.state[weight]
+            added = (state["exp_avg_sq"] / (1 - beta2**steps)).sqrt_().add_(group["eps"])
+            torch.div(state["exp_avg"], added, out=added).mul_(-group["lr"] / (1 - beta1**steps))
+            if group["weight_decay"]:
+                # The weight was decayed before this was added to it.
+                decay = group["lr"] * group["weight_decay"]
+                added += (weight.detach() - added) * (-decay / (1 - decay))
+            norms.append(norm_of([added]))
+    return {"optimizer/update_norm": Metric(math.hypot(*norms), "mean")}
 
 
 def router_metrics(routed: Routed, tokens: int) -> dict[str, Metric]:
