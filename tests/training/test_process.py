@@ -23,6 +23,7 @@ from groupwise.training.process import process_metrics, with_process_advantages
 from groupwise.training.rollout_metrics import rollout_metrics
 from groupwise.training.rollout_rows import group_rows
 from groupwise.training.step_batch import StepBatch, step_batch
+from tests.api.program import OPTIONS
 from tests.support.runs import Quiet, assert_same_run, interrupt_at, resume, train
 
 # Of `\boxe` `d{` digit `}` and the token that stops it: spans of the first two and of the digit, or none where it is 9.
@@ -223,6 +224,32 @@ def test_a_run_with_spans_alone_has_the_advantages_of_the_paper(tmp_path: Path) 
             if spans and row["finish_reason"] == "stop":
                 assert spans[-1][1] == row["tokens"], "the last span has the token that stopped the answer"
     assert compared > 5
+
+
+class Whole:
+    """A function that no worker can load, of all completions of a problem at once."""
+
+    async def __call__(self, ids: list[list[int]], progress: float) -> list[list[tuple[int, int, float]]]:
+        return [[(0, len(own), len(own) + progress)] if own else [] for own in ids]
+
+
+def test_an_object_scores_spans(tmp_path: Path) -> None:
+    """One span over the whole answer, scored by its length and the progress of the run, in the batch form."""
+    function = {"path": Whole(), "returns": "token_spans", "call": "batch", "weight": 0.5}
+    options: dict[str, Any] = {**OPTIONS, "run.steps": 2, "active_sampling.filter": "total"}
+    run = groupwise.train(rewards={"whole": function}, output=tmp_path / "run", quiet=True, **options)
+    for step, progress in ((1, 0.0), (2, 1.0)):
+        trained = 0
+        for row in run.rollouts(step):
+            ids = row["tokens"] - (row["finish_reason"] == "stop")
+            assert row.get("spans", {}).get("whole", []) == ([[0, row["tokens"], ids + progress]] if ids else [])
+            # One span that ends with the answer: all tokens have the same.
+            if values := row.get("token_advantages"):
+                assert len(set(values)) == 1
+                trained += 1
+        assert trained > 4
+        spans = [len(row.get("spans", {})) for row in run.rollouts(step)]
+        assert run.metrics["reward/whole/spans"][step - 1] == pytest.approx(np.mean(spans))
 
 
 @pytest.mark.slow
