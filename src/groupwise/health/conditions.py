@@ -39,7 +39,7 @@ Fired = tuple[int, str]
 """The step, and the evidence."""
 
 
-def _windows(
+def windows(
     rows: Sequence[StepRow], of: Callable[[StepRow], float | None], size: int
 ) -> Iterator[tuple[int, list[float]]]:
     """Each step at which `size` steps back from it have numbers, with these; gaps in a log make no window shorter."""
@@ -52,7 +52,7 @@ def _windows(
             yield step, [value for _, value in known[first : at + 1]]
 
 
-def _start(rows: Sequence[StepRow], of: Value) -> float | None:
+def start_of(rows: Sequence[StepRow], of: Value) -> float | None:
     """The median of the first steps, which the run is compared with."""
     if not rows:
         return None
@@ -63,15 +63,15 @@ def _start(rows: Sequence[StepRow], of: Value) -> float | None:
 
 def uniform(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
     """The model says anything with equal probability."""
-    for step, values in _windows(rows, lambda row: row.entropy, 10):
+    for step, values in windows(rows, lambda row: row.entropy, 10):
         if median(values) > 0.9 * context.most_nats:
             yield step, f"the entropy is {median(values):.2f} nats, of {context.most_nats:.2f} for equal probabilities"
 
 
 def explosion(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
     """The entropy is far above its start."""
-    start = _start(rows, lambda row: row.entropy)
-    for step, values in _windows(rows, lambda row: row.entropy, 10) if start is not None else ():
+    start = start_of(rows, lambda row: row.entropy)
+    for step, values in windows(rows, lambda row: row.entropy, 10) if start is not None else ():
         limit = max(4 * (start or 0.0), 0.08 * context.most_nats)
         if step > rows[0].step + START[0] + 10 and median(values) > limit:
             yield step, f"the entropy rose from {start:.2f} to {median(values):.2f} nats"
@@ -79,9 +79,9 @@ def explosion(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
 
 def collapse(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """The entropy is far below its start, and the reward does not rise."""
-    start = _start(rows, lambda row: row.entropy)
-    rewards = dict(_windows(rows, lambda row: row.correctness, 30))
-    for step, values in _windows(rows, lambda row: row.entropy, 10) if start is not None else ():
+    start = start_of(rows, lambda row: row.entropy)
+    rewards = dict(windows(rows, lambda row: row.correctness, 30))
+    for step, values in windows(rows, lambda row: row.entropy, 10) if start is not None else ():
         now, before = rewards.get(step), rewards.get(step - 50)
         if now is None or before is None or median(values) >= 0.1 * (start or 0.0):
             continue
@@ -95,7 +95,7 @@ def collapse(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
 def nothing_right(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """No answer is right."""
     had = False
-    for step, values in _windows(rows, lambda row: row.correctness, 30):
+    for step, values in windows(rows, lambda row: row.correctness, 30):
         had = had or max(values) > 0
         if max(values) <= 0:
             yield step, f"no answer was right in the last 30 steps{', some were before' if had else ''}"
@@ -103,29 +103,29 @@ def nothing_right(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
 
 def truncated(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Nearly all answers are cut off."""
-    for step, values in _windows(rows, lambda row: row.truncated, 20):
+    for step, values in windows(rows, lambda row: row.truncated, 20):
         if fmean(values) >= 0.9:
             yield step, f"{100 * fmean(values):.0f} % of the answers of the last 20 steps have no end"
 
 
 def often_truncated(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Many answers are cut off."""
-    for step, values in _windows(rows, lambda row: row.truncated, 20):
+    for step, values in windows(rows, lambda row: row.truncated, 20):
         if fmean(values) >= 0.3:
             yield step, f"{100 * fmean(values):.0f} % of the answers of the last 20 steps are cut off"
 
 
 def eval_drop(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
     """The held-out accuracy is below its best by more than three standard errors of the difference."""
-    best: tuple[float, int, int] | None = None
+    best: tuple[float, int, float] | None = None
     for row in rows:
         if row.eval_accuracy is None:
             continue
         count = row.eval_count or context.eval_problems
-        now = row.eval_accuracy
+        now, own_error = row.eval_accuracy, _standard_error(row, count)
         if best is not None and now < best[0]:
-            error = math.sqrt(best[0] * (1 - best[0]) / best[2] + now * (1 - now) / count)
-            if best[0] - now > 3 * error > 0:
+            error = math.hypot(best[2], own_error)
+            if best[0] - now > 3 * error:
                 yield (
                     row.step,
                     (
@@ -134,19 +134,26 @@ def eval_drop(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
                     ),
                 )
         if best is None or now > best[0]:
-            best = now, row.step, count
+            best = now, row.step, own_error
+
+
+def _standard_error(row: StepRow, count: float) -> float:
+    """Of an accuracy; one more right and one more wrong answer keep it above 0 where all or none were right."""
+    right = ((row.eval_accuracy or 0.0) * count + 1) / (count + 2)
+    smallest = math.sqrt(1 / (count + 2) * (1 - 1 / (count + 2)) / count)
+    return max(smallest, row.eval_error or math.sqrt(right * (1 - right) / count))
 
 
 def divergence(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Correctness falls while another reward does not."""
     names = sorted({name for row in rows for name in row.components})
     others = {
-        name: {step: fmean(values) for step, values in _windows(rows, partial(_component, name=name), 30)}
+        name: {step: fmean(values) for step, values in windows(rows, partial(_component, name=name), 30)}
         for name in names
     }
     waiting: deque[tuple[int, float, float]] = deque()
     best: tuple[int, float, float] | None = None
-    for step, values in _windows(rows, lambda row: row.correctness, 30):
+    for step, values in windows(rows, lambda row: row.correctness, 30):
         now = step, fmean(values), pvariance(values) / len(values)
         waiting.append(now)
         while waiting[0][0] <= step - 30:
@@ -172,42 +179,42 @@ def _component(row: StepRow, name: str) -> float | None:
 
 def too_easy(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Most groups are all right."""
-    for step, values in _windows(rows, lambda row: row.all_right, 20):
+    for step, values in windows(rows, lambda row: row.all_right, 20):
         if fmean(values) >= 0.75:
             yield step, f"in {100 * fmean(values):.0f} % of the groups of the last 20 steps every answer is right"
 
 
 def too_hard(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Most groups are all wrong."""
-    for step, values in _windows(rows, lambda row: row.all_wrong, 20):
+    for step, values in windows(rows, lambda row: row.all_wrong, 20):
         if fmean(values) >= 0.75:
             yield step, f"in {100 * fmean(values):.0f} % of the groups of the last 20 steps every answer is wrong"
 
 
 def drift(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """The policy moves far within a step."""
-    for step, values in _windows(rows, lambda row: row.kl_old, 10):
+    for step, values in windows(rows, lambda row: row.kl_old, 10):
         if median(values) > 0.1:
             yield step, f"the policy moves {median(values):.2f} nats per token within a step"
 
 
 def clipped(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Many tokens are clipped."""
-    for step, values in _windows(rows, lambda row: row.clipped, 10):
+    for step, values in windows(rows, lambda row: row.clipped, 10):
         if median(values) > 0.2:
             yield step, f"{100 * median(values):.0f} % of the tokens are clipped"
 
 
 def engine(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Engine and trainer differ."""
-    for step, values in _windows(rows, lambda row: row.engine_gap, 5):
+    for step, values in windows(rows, lambda row: row.engine_gap, 5):
         if median(values) > 0.05:
             yield step, f"engine and trainer differ by {median(values):.3f} nats per token on average"
 
 
 def no_gradient(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Many steps have no gradient."""
-    for step, values in _windows(rows, lambda row: row.grad_norm, 20):
+    for step, values in windows(rows, lambda row: row.grad_norm, 20):
         if sum(value == 0 for value in values) >= 0.5 * len(values):
             yield step, "half of the last 20 steps have no gradient"
 
@@ -216,7 +223,7 @@ def spikes(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Some gradients are far above the usual."""
     known = {row.step: row.grad_norm for row in rows if row.grad_norm is not None}
     recent: list[int] = []
-    for step, values in _windows(rows, lambda row: row.grad_norm, 50):
+    for step, values in windows(rows, lambda row: row.grad_norm, 50):
         usual = median(values)
         spread = median([abs(value - usual) for value in values])
         if known[step] > max(5 * usual, usual + 10 * spread) > 0:
@@ -228,7 +235,7 @@ def spikes(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
 def biased(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     """Advantages are not centred."""
     scale = {row.step: row.advantage_std for row in rows}
-    for step, values in _windows(rows, lambda row: row.advantage_mean, 20):
+    for step, values in windows(rows, lambda row: row.advantage_mean, 20):
         deviation = scale.get(step) or 0.0
         if deviation > 0 and abs(fmean(values)) > 0.2 * deviation:
             yield step, f"the mean advantage of the last 20 steps is {fmean(values):.3g}, its deviation {deviation:.3g}"

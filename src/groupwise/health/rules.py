@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from groupwise.health import conditions as when
+from groupwise.health import signs
 from groupwise.health.conditions import Context, Fired
 from groupwise.health.finding import HealthFinding, Severity
 from groupwise.health.steps import StepRow
@@ -87,6 +88,48 @@ RULES = (
         ("lower weight of that reward", "rewards.gate=correctness"),
     ),
     Rule(
+        "form_over_task",
+        "critical",
+        signs.form,
+        "only the form of the answers is still learned, and sampling becomes random: the accuracy falls next",
+        ("lower weight of that reward", "rewards.gate=correctness", "optimizer.lr lower"),
+    ),
+    Rule(
+        "advantages_against_rewards",
+        "critical",
+        signs.agreement,
+        "better answers are not made more likely: the advantages are in another order than the answers, a fault of the "
+        "trainer or of an estimator of your own",
+        ("advantage.estimator=group",),
+    ),
+    Rule(
+        "ends_not_trained",
+        "critical",
+        signs.ends,
+        "the model does not learn to end its answers: a mask leaves the stop id out, a fault of the trainer",
+    ),
+    Rule(
+        "unknown_ids",
+        "critical",
+        signs.unknown_ids,
+        "the engine draws from rows of the head that the tokenizer has no token for",
+        ("model.path with the tokenizer of its model",),
+    ),
+    Rule(
+        "reward_drop",
+        "warning",
+        signs.reward_drop,
+        "the run unlearns its task, or its problems became harder",
+        ("optimizer.lr lower", "kl.coefficient higher"),
+    ),
+    Rule(
+        "reward_dominated",
+        "warning",
+        signs.dominated,
+        "which answer is better is decided by what is not the task",
+        ("lower weight of that reward", "rewards.gate=correctness"),
+    ),
+    Rule(
         "entropy_collapse",
         "warning",
         when.collapse,
@@ -99,6 +142,41 @@ RULES = (
         when.often_truncated,
         "the reward measures the length limit",
         ("sampling.max_new_tokens higher", "objective.mask_truncated=true"),
+    ),
+    Rule(
+        "length_growth",
+        "warning",
+        signs.longer,
+        "answers grow into the limit without being better",
+        ("rewards.overlong.buffer_tokens higher", "objective.reduction=constant_length"),
+    ),
+    Rule(
+        "repetition",
+        "warning",
+        signs.repeats,
+        "answers go round in circles",
+        ("rewards.repetition.weight higher", "optimizer.lr lower"),
+    ),
+    Rule(
+        "one_answer",
+        "warning",
+        signs.one_answer,
+        "nothing is compared any more: every sample of a group says the same",
+        ("sampling.temperature=1.0", "objective.surrogate.clip_high=0.28"),
+    ),
+    Rule(
+        "ungraded",
+        "warning",
+        signs.ungraded,
+        "what is learned comes from the rest: failures.jsonl says why they fail",
+        ("grading.on_error=stop",),
+    ),
+    Rule(
+        "first_pass_ratio",
+        "warning",
+        signs.first_pass,
+        "old and new log-probabilities differ before anything was learned: temperature, masks, precision or weights",
+        ("objective.old_logps=trainer",),
     ),
     Rule("policy_drift", "warning", when.drift, "the steps are too large", SMALLER),
     Rule(

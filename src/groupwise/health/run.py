@@ -16,7 +16,10 @@ def context_of(path: Path, vocabulary: int = 0, eval_problems: int = 500) -> Con
     found = vocabulary
     if path.is_dir():
         with suppress(GroupwiseError, OSError, ValueError), where_it_began(str(path)) as began:
-            config = compose_train_config([str(RunFolder(Path(began)).config)])
+            folder = RunFolder(Path(began))
+            with suppress(GroupwiseError):
+                found = found or int(folder.read_context().get("vocabulary") or 0)
+            config = compose_train_config([str(folder.config)])
             eval_problems = config.problems.eval_problems or eval_problems
             stated = json.loads((model_folder(base_path(config.model.path)) / "config.json").read_text("utf-8"))
             found = found or int(stated.get("vocab_size") or stated.get("text_config", {}).get("vocab_size", 0))

@@ -16,7 +16,11 @@ from groupwise.errors import DataError
 class StepRow:
     """What a step measured; None for what a log does not say. Fractions from 0 to 1, nats per token.
 
-    components: mean rewards but for correctness. eval_count: problems that it is over.
+    components: mean rewards but for correctness. shares: of each reward in the variance of their sum within groups,
+    correctness included. eval_count: problems that it is over. eval_error: standard error. repetition: share of an
+    answer that was there before. answers: different ones in a group. ungraded: answers that could not be judged.
+    agreement: correlation of advantages and rewards. ends_trained: share of the ends of answers that have a weight.
+    unknown_ids: share of sampled ids without a token. first_pass: distance of the ratio to 1 before the first update.
     """
 
     step: int
@@ -25,7 +29,8 @@ class StepRow:
     entropy: float | None = None
     truncated: float | None = None
     eval_accuracy: float | None = None
-    eval_count: int | None = None
+    eval_count: float | None = None
+    eval_error: float | None = None
     all_right: float | None = None
     all_wrong: float | None = None
     kl_old: float | None = None
@@ -34,6 +39,15 @@ class StepRow:
     grad_norm: float | None = None
     advantage_mean: float | None = None
     advantage_std: float | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+    length: float | None = None
+    repetition: float | None = None
+    answers: float | None = None
+    ungraded: float | None = None
+    agreement: float | None = None
+    ends_trained: float | None = None
+    unknown_ids: float | None = None
+    first_pass: float | None = None
 
 
 # The first of these that a row has. Of groupwise, TRL, verl, prime-rl, and logs of others.
@@ -52,6 +66,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
         "completion/truncated_fraction", "completions/clipped_ratio", "response_length/clip_ratio", "is_truncated/mean",
     ),
     "eval_accuracy": ("eval/sampled/accuracy", "eval/greedy/accuracy", "eval_acc", "eval/accuracy", "val-core/acc"),
+    "eval_count": ("eval/sampled/problems", "eval/greedy/problems"),
+    "eval_error": ("eval/sampled/standard_error", "eval/greedy/standard_error"),
     "all_right": ("groups/all_right", "solve_all", "batch/solve_all"),
     "all_wrong": ("groups/all_wrong", "solve_none", "batch/solve_none"),
     "kl_old": ("policy/approx_kl_k3", "actor/ppo_kl", "approx_kl"),
@@ -59,9 +75,24 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "grad_norm": ("optimizer/grad_norm", "grad_norm", "actor/grad_norm", "optim/grad_norm"),
     "advantage_mean": ("advantage/mean", "critic/advantages/mean", "adv_avg"),
     "advantage_std": ("advantage/std", "adv_std"),
+    "length": (
+        "completion/tokens", "completions/mean_length", "response_length/mean", "seq_len/all/mean", "avg_response_len",
+    ),
+    "repetition": ("completion/repetition",),
+    "answers": ("groups/unique_answers",),
+    "ungraded": ("completion/ungraded_fraction",),
+    "agreement": ("advantage/reward_correlation",),
+    "ends_trained": ("policy/trained_end_fraction",),
+    "unknown_ids": ("completion/unknown_id_fraction",),
+    "first_pass": ("policy/first_pass_ratio_deviation",),
 }  # fmt: skip
 COMPONENT = re.compile(r"(?:reward/(?P<a>.+)/mean|rewards/(?P<b>.+)/mean|(?P<c>\w+)_reward_avg)")
+SHARE = re.compile(r"reward/(.+)/variance_fraction")
 CLIPPED = re.compile(r"policy/clip_fraction_\w+|clip_ratio/region_mean|actor/pg_clipfrac")
+
+_AS_THEY_ARE = (
+    "length", "repetition", "answers", "ungraded", "agreement", "ends_trained", "unknown_ids", "first_pass",
+)  # fmt: skip
 
 
 def step_of(row: Mapping[str, Any]) -> StepRow | None:
@@ -79,11 +110,15 @@ def step_of(row: Mapping[str, Any]) -> StepRow | None:
         return None
     total, correctness = number("total"), number("correctness")
     components: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for name, value in row.items():
         found = COMPONENT.fullmatch(name)
         short = found and (found["a"] or found["b"] or found["c"])
         if short and short not in ("total", "correctness", "accuracy_reward") and (made := _number(value)) is not None:
             components[short] = made
+        part = SHARE.fullmatch(name)
+        if part and part[1] != "total" and (made := _number(value)) is not None:
+            shares[part[1]] = made
     if correctness is None and total is not None:
         # A log of the sum and of the other parts: what is left.
         correctness = total - math.fsum(components.values())
@@ -98,6 +133,8 @@ def step_of(row: Mapping[str, Any]) -> StepRow | None:
         entropy=number("entropy"),
         truncated=number("truncated"),
         eval_accuracy=accuracy,
+        eval_count=number("eval_count"),
+        eval_error=number("eval_error"),
         all_right=number("all_right"),
         all_wrong=number("all_wrong"),
         kl_old=number("kl_old"),
@@ -106,6 +143,8 @@ def step_of(row: Mapping[str, Any]) -> StepRow | None:
         grad_norm=number("grad_norm"),
         advantage_mean=number("advantage_mean"),
         advantage_std=number("advantage_std"),
+        shares=shares,
+        **{name: number(name) for name in _AS_THEY_ARE},
     )
 
 

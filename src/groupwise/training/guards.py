@@ -49,7 +49,7 @@ class Guards:
         self._sampled: Sequence[GradedGroup] = ()
         filtered = run.config.filters_tokens and not run.config.sampling.replay_mask
         self._watches_gap = not filtered
-        vocabulary = run.policy.model.config.get_text_config().vocab_size
+        vocabulary = run.policy.vocabulary or run.policy.model.config.get_text_config().vocab_size
         context = Context(vocabulary, run.config.problems.eval_problems or Context.eval_problems)
         self._health = Health(run.folder.path, run.state.step, context)
 
