@@ -9,7 +9,7 @@ import pytest
 
 from groupwise.config import TrainConfig
 from groupwise.evaluation.estimate import estimate_fraction, pass_at_k
-from groupwise.evaluation.measure import counts_of, measure_all, summarise
+from groupwise.evaluation.measure import answers_of, counts_of, measure_all, summarise
 from groupwise.grading.grader import Grader
 from groupwise.model.load import load_policy
 from groupwise.problem import Message, Problem
@@ -164,3 +164,20 @@ def test_problems_that_cannot_be_judged_are_left_out() -> None:
     measured = summarise([counts for counts in map(counts_of, groups) if not counts.fault], 2, 1.0)
     assert measured.accuracy.n == 1
     assert np.isfinite(measured.accuracy.value)
+
+
+def test_the_number_of_answers_is_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = InProcessEngine.stream
+
+    def counted(engine: InProcessEngine, requests: Any, sampling: Any) -> Any:
+        asked.append(sum(len(request.seeds) for request in requests))
+        return real(engine, requests, sampling)
+
+    monkeypatch.setattr(InProcessEngine, "stream", counted)
+    measured = measured_bundled(samples=3)
+    options = TrainConfig.model_validate({"problems": {"eval_samples_per_prompt": 3}})
+    assert sum(asked) == answers_of(load_policy("bundled"), PROBLEMS, options)
+    # Greedy and sampled, and both with the reasoning forced.
+    assert len(measured) == 4
+    assert sum(asked) == 6 * 2 * (1 + 3)

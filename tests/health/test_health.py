@@ -270,12 +270,23 @@ def test_a_long_run_is_asked_about_every_hundredth_of_its_steps(
     # Rounded up to the next multiple of five.
     assert all(max(5, last // 100) <= now - last < max(5, last // 100) + 5 for last, now in pairwise(asked))
     assert asked[-1] - asked[-2] == 20
+    assert health.found == []
 
 
 @pytest.mark.slow
 def test_a_run_that_is_cut_off_says_so_and_stops(tmp_path: Path) -> None:
     broken = ["demo", "run.steps=40", "problems.eval_problems=0", "sampling.max_new_tokens=3"]
-    told = Quiet()
+    shown: list[Sequence[str]] = []
+
+    class Told(Quiet):
+        def health(self, found: Sequence[str]) -> None:
+            shown.append(found)
+
+    told = Told()
     with pytest.raises(Exception, match="all_truncated"):
         train(tmp_path / "run", options=[*broken, "guards.health=stop", "guards.steps_without_update=0"], reporter=told)
     assert max(row.step for row in read_steps(tmp_path / "run")) == 20
+    # Asked at the steps 5, 10, 15 and 20.
+    assert len(shown) >= 4
+    assert shown[0] == []
+    assert shown[-1][0] == "critical all_truncated from step 20"

@@ -35,7 +35,8 @@ def guards_of(config: TrainConfig, folder: str = "") -> tuple[Guards, list[str]]
     policy = SimpleNamespace(trainable=lambda: [("weight", torch.ones(3))], vocabulary=512)
     run: Any = SimpleNamespace(
         config=config, policy=policy, ranks=Ranks(), state=SimpleNamespace(step=0), engine_gap_nats=START_NATS,
-        tracker=SimpleNamespace(note=said.append), folder=SimpleNamespace(path=Path(folder), checkpoints=Path(folder)),
+        tracker=SimpleNamespace(note=said.append, health=lambda _: None),
+        folder=SimpleNamespace(path=Path(folder), checkpoints=Path(folder)),
     )  # fmt: skip
     return Guards(run), said
 

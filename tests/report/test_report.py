@@ -84,6 +84,20 @@ def test_the_curves() -> None:
     assert made["Groups"].curves[0].points[0] == (1.0, 25.0)
 
 
+def test_measurements_in_the_middle_have_their_standard_errors() -> None:
+    middle = {"eval/sampled/accuracy": 0.5, "eval/sampled/standard_error": 0.1}
+    # The last one is measured again at the end.
+    rows = [*ROWS[:2], {**ROWS[2], **middle}, {"step": 4, **middle}]
+    made = {chart.title: chart for chart in charts_of(rows, summary(LOW, HIGH))}
+    (accuracy,) = made["Accuracy"].curves
+    assert sorted(accuracy.interval) == [
+        pytest.approx((0, 10, 30)),
+        pytest.approx((3, 50 - 19.6, 50 + 19.6), abs=1e-3),
+        pytest.approx((4, 50, 70)),
+    ]
+    assert all(curve.interval == () for curve in made["Reward"].curves)
+
+
 def test_long_curves_are_means_of_neighbours() -> None:
     made = thinned([(float(step), float(step % 2)) for step in range(1, 2001)], most=500)
     assert len(made) == 500

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,45 @@ def test_the_panel_is_there_from_the_start_and_has_curves_and_own_rewards() -> N
     assert "0.125   ▁▂▃▅▆▇█ 0.875" in shown, shown
     assert "polite" in shown
     assert "0.125" in shown
+
+
+def shown_of(tracker: ConsoleTracker, console: Console, facts: dict[str, Any]) -> str:
+    """The panel of a step that took 3 s of sampling, 1 of them waiting for rewards, and 2 of training; the steps behind
+    it take 10 s."""
+    tracker.start(CONFIG, RunContext(Path("runs/x"), 0, facts))
+    times = {"time/sampling_seconds": 3.0, "time/waited_for_rewards_seconds": 1.0, "time/training_seconds": 2.0}
+    tracker.show({**LINE, **times, "tokens/sampled": 3140.0}, 10.0)
+    tracker.finish(None)
+    return " ".join(console.export_text().split())
+
+
+def test_the_panel_shows_where_the_time_goes_and_what_the_measurement_takes() -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    # 100 answers are as many as those of the step, 3140 tokens of 31.4.
+    shown = shown_of(ConsoleTracker(console), console, {"final_answers": 100})
+    assert "eta 0:13" in shown
+    assert re.search("sampling ━+.* 2.00 s", shown)
+    assert re.search("grading ━+.* 1.00 s", shown)
+    assert re.search("training ━+.* 2.00 s", shown)
+    assert "health" not in shown
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ([], "health no findings"),
+        (["critical eval_drop from step 149"], "health critical eval_drop from step 149 "),
+        (
+            ["warning clipping from step 9", "info too_easy from step 5"],
+            "health warning clipping from step 9, and 1 more",
+        ),
+    ],
+)
+def test_the_panel_shows_the_health_in_one_line(found: list[str], line: str) -> None:
+    console = Console(record=True, width=100, force_terminal=True, file=io.StringIO())
+    tracker = ConsoleTracker(console)
+    Trackers(Tracker(), tracker).health(found)
+    assert line in shown_of(tracker, console, {})
 
 
 def test_a_sparkline_has_means_of_neighbours() -> None:

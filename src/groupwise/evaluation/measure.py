@@ -166,6 +166,32 @@ GREEDY, SAMPLED = "greedy", "sampled"
 FORCED_GREEDY, FORCED_SAMPLED = "forced_think_greedy", "forced_think_sampled"
 
 
+@dataclass(frozen=True)
+class _Mode:
+    """One decoding mode: how many answers to each problem, behind which beginning of the model's turn."""
+
+    prefill: str
+    sampling: SamplingParams
+    samples: int
+
+
+def _modes(policy: Policy, problems: Sequence[Problem], config: TrainConfig) -> dict[str, _Mode]:
+    sampled = replace(sampling_params(config.sampling, policy.stop_ids), record_kept=False)
+    greedy = replace(sampled, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
+    samples = config.problems.eval_samples_per_prompt
+    modes = {GREEDY: _Mode("", greedy, 1), SAMPLED: _Mode("", sampled, samples)}
+    plain = PromptRenderer(policy.tokenizer, config.prompt)
+    opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])
+    if policy.think_ids is not None and not opened:
+        modes |= {FORCED_GREEDY: _Mode(OPEN, greedy, 1), FORCED_SAMPLED: _Mode(OPEN, sampled, samples)}
+    return modes
+
+
+def answers_of(policy: Policy, problems: Sequence[Problem], config: TrainConfig) -> int:
+    """How many answers `measure_all` samples."""
+    return len(problems) * sum(mode.samples for mode in _modes(policy, problems, config).values())
+
+
 def measure_all(
     policy: Policy,
     engine: RolloutEngine,
@@ -182,17 +208,9 @@ def measure_all(
     Raises:
         UnmeasuredError: if no answer could be judged.
     """
-    grader = grader.for_measuring()
-    sampled = replace(sampling_params(config.sampling, policy.stop_ids), record_kept=False)
-    greedy = replace(sampled, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)
-    modes = {GREEDY: ("", greedy), SAMPLED: ("", sampled)}
-    plain = PromptRenderer(policy.tokenizer, config.prompt)
-    opened = OPEN in config.prompt.prefill or any(plain.render(problem.messages).opened for problem in problems[:1])
-    if policy.think_ids is not None and not opened:
-        modes |= {FORCED_GREEDY: (OPEN, greedy), FORCED_SAMPLED: (OPEN, sampled)}
+    grader, seed = grader.for_measuring(), config.run.seed
     measured = {}
-    for name, (prefill, sampling) in modes.items():
-        samples = config.problems.eval_samples_per_prompt if sampling is sampled else 1
-        renderer = PromptRenderer(policy.tokenizer, config.prompt, prefill)
-        measured[name] = measure(policy, engine, renderer, grader, problems, sampling, samples, config.run.seed, ranks)
+    for name, mode in _modes(policy, problems, config).items():
+        renderer = PromptRenderer(policy.tokenizer, config.prompt, mode.prefill)
+        measured[name] = measure(policy, engine, renderer, grader, problems, mode.sampling, mode.samples, seed, ranks)
     return measured

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupwise.evaluation.estimate import Z95
+
 Rows = Sequence[Mapping[str, Any]]
 
 POINTS = 600
@@ -69,11 +71,26 @@ _WANTED = (
         ((r"groups/all_right", "all right"), (r"groups/all_wrong", "all wrong"), (r"groups/accept_rate", "accepted")),
         PERCENT,
     ),
-    _Wanted("Length", "tokens of a completion", ((r"completion/tokens", "mean"),)),
+    _Wanted(
+        "Length",
+        "tokens of a completion",
+        (
+            (r"completion/tokens", "mean"),
+            (r"completion/tokens_right", "right answers"),
+            (r"completion/tokens_wrong", "other answers"),
+            (r"completion/tokens_p90", "90 % quantile"),
+        ),
+    ),
+    _Wanted("Answers of a group", "different answers", ((r"groups/unique_answers", "different answers"),)),
+    _Wanted("Repetition", "of the runs of four tokens, %", ((r"completion/repetition", "there before"),), PERCENT),
     _Wanted(
         "Endings",
         "of the completions, %",
-        ((r"completion/truncated_fraction", "truncated"), (r"completion/no_answer_fraction", "without an answer")),
+        (
+            (r"completion/truncated_fraction", "truncated"),
+            (r"completion/no_answer_fraction", "without an answer"),
+            (r"completion/ungraded_fraction", "not judged"),
+        ),
         PERCENT,
     ),
     _Wanted("Clipping", "of the trained tokens, %", ((CLIPPED + "(.+)", "{} advantage"),), PERCENT),
@@ -88,6 +105,7 @@ _WANTED = (
         ((r"policy/approx_kl_k3", "to the old policy"), (r"policy/kl_ref_k3", "to the reference")),
     ),
     _Wanted("Gradient", "norm before clipping", ((r"optimizer/grad_norm", "gradient"),)),
+    _Wanted("Update", "norm of what is added to the weights", ((r"optimizer/update_norm", "update"),)),
     _Wanted("Learning rate", "rate", ((r"optimizer/lr", "learning rate"),)),
     _Wanted(
         "Engine and trainer", "nats", ((r"engine/logp_gap_max", "largest gap"), (r"engine/logp_gap_mean", "mean gap"))
@@ -114,7 +132,7 @@ def charts_of(rows: Rows, summary: Mapping[str, Any] | None) -> list[Chart]:
                 if found and points and not (name.startswith(CLIPPED) and all(y == 0 for _, y in points)):
                     words = "".join(found.groups()).replace("_", " bound, ") if CLIPPED in name else found.groups()
                     text = label.format(words if isinstance(words, str) else "".join(words))
-                    curves.append(Curve(text, name, tuple(thinned(points))))
+                    curves.append(Curve(text, name, tuple(thinned(points)), tuple(_intervals(rows, name))))
         if wanted.title == "Accuracy":
             curves = with_ends(curves, rows, summary)
         if curves:
@@ -134,9 +152,22 @@ def with_ends(curves: Sequence[Curve], rows: Rows, summary: Mapping[str, Any] | 
             metric = f"eval/{mode}/accuracy"
             old = found.get(metric, Curve(f"held out, {mode}", metric, ()))
             points = sorted([*(point for point in old.points if point[0] != step), (float(step), accuracy["value"])])
-            interval = (*old.interval, (float(step), accuracy["low"], accuracy["high"]))
+            own = (one for one in old.interval if one[0] != step)
+            interval = (*own, (float(step), accuracy["low"], accuracy["high"]))
             found[metric] = Curve(old.name, metric, tuple(points), interval)
     return list(found.values())
+
+
+def _intervals(rows: Rows, name: str) -> list[tuple[float, float, float]]:
+    """Of an accuracy in the middle of a run: 1.96 standard errors to both sides, in percent; of nothing else."""
+    mode, is_accuracy, _ = name.partition("/accuracy")
+    found = []
+    for row in rows if is_accuracy else ():
+        value, error = row.get(name), row.get(f"{mode}/standard_error")
+        if isinstance(value, int | float) and isinstance(error, int | float) and math.isfinite(value + error):
+            low, high = max(0.0, value - Z95 * error), min(1.0, value + Z95 * error)
+            found.append((float(row["step"]), PERCENT * low, PERCENT * high))
+    return found
 
 
 def _points(rows: Rows, name: str, scale: float) -> list[tuple[float, float]]:

@@ -26,6 +26,7 @@ WINDOW_STEPS = 10
 SHOWN = {
     "step", "policy/entropy", "completion/neg_logp", "groups/zero_std", "groups/all_right", "groups/all_wrong",
     "groups/accept_rate", "completion/tokens", "completion/truncated_fraction", "time/tokens_per_second",
+    "time/sampling_seconds", "time/waited_for_rewards_seconds", "time/training_seconds",
 }  # fmt: skip
 
 # Of one step.
@@ -44,6 +45,8 @@ class ConsoleTracker(Tracker):
         self._live: Live | None = None
         self._panel: Panel | str = ""
         self._stopping = ""
+        self._answers = 0
+        self._health: Sequence[str] | None = None
 
     @staticmethod
     def of_lines() -> "ConsoleTracker":
@@ -76,8 +79,9 @@ class ConsoleTracker(Tracker):
         """Open the panel."""
         self._folder, self._first, self._total = str(context.folder), context.finished_steps, config.run.steps
         self._started = time.monotonic()
+        self._answers = int(context.facts.get("final_answers") or 0)
         if self._console.is_terminal:
-            self._panel = panel([], self._total, 0.0, self._folder)
+            self._panel = panel([], self._total, 0.0, self._folder, None)
             self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._shown)
             self._live.start()
 
@@ -87,17 +91,25 @@ class ConsoleTracker(Tracker):
         self.show(metrics, (time.monotonic() - self._started) / max(done, 1) * (self._total - metrics["step"]))
 
     def show(self, metrics: dict[str, Any], eta: float) -> None:
-        """A step and the seconds that are left. After the last one the panel stays as it is, above what follows."""
+        """A step, and the seconds that the steps behind it take, without what is measured at the end.
+
+        After the last one the panel stays as it is, above what follows.
+        """
+        eta += measurement_seconds(metrics, self._answers)
         if self._live is None:
             self._console.print(plain_line(metrics, self._total, eta), highlight=False, soft_wrap=True)
         else:
             self._steps.append(
                 {key: value for key, value in metrics.items() if key in SHOWN or key.startswith("reward/")}
             )
-            self._panel = panel(self._steps, self._total, eta, self._folder)
+            self._panel = panel(self._steps, self._total, eta, self._folder, self._health)
             self._live.refresh()
             if metrics["step"] == self._total:
                 self.finish(None)
+
+    def health(self, found: Sequence[str]) -> None:
+        """In the panel of the next step; what is new is a remark as well."""
+        self._health = found
 
     def failures(self, step: int, failures: Sequence[dict[str, Any]]) -> None:
         """The first failures of a step."""
@@ -148,6 +160,25 @@ def readings(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
+def measurement_seconds(line: dict[str, Any], answers: int) -> float:
+    """How long so many answers take, at the length and the speed of those of a step."""
+    names = ("completion/tokens", "time/sampling_seconds", "tokens/sampled")
+    tokens, seconds, sampled = (float(line.get(name) or 0.0) for name in names)
+    return answers * tokens * seconds / sampled if sampled > 0 else 0.0
+
+
+def phases(lines: list[dict[str, Any]]) -> list[tuple[str, float]]:
+    """Mean seconds of a step that go into sampling, into grading what was sampled, and into training."""
+
+    def mean(key: str) -> float:
+        found = [float(line[key]) for line in lines if isinstance(line.get(key), int | float)]
+        return sum(found) / len(found) if found else 0.0
+
+    waited = mean("time/waited_for_rewards_seconds")
+    sampling = max(mean("time/sampling_seconds") - waited, 0.0)
+    return [("sampling", sampling), ("grading", waited), ("training", mean("time/training_seconds"))]
+
+
 def own_components(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Rewards that `readings` does not show, each a mean over the given steps."""
     known = ("reward/total/mean", "reward/correctness/mean", "reward/format/mean")
@@ -156,8 +187,11 @@ def own_components(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(key.split("/")[1], f"{sum(values) / len(values):.3f}") for key, values in found.items() if values]
 
 
-def panel(steps: list[dict[str, Any]], total: int, eta_seconds: float, folder: str) -> Panel:
-    """The live view: progress, means over the last steps, and curves of all of them."""
+def panel(
+    steps: list[dict[str, Any]], total: int, eta_seconds: float, folder: str, health: Sequence[str] | None
+) -> Panel:
+    """The live view: progress, means over the last steps, curves of all of them, and the health of the run where the
+    rules were asked."""
     recent, title = steps[-WINDOW_STEPS:], "groupwise train"
     if not recent:
         waiting = Text(f"step 1/{total}   sampling, grading and training the first one …")
@@ -170,12 +204,27 @@ def panel(steps: list[dict[str, Any]], total: int, eta_seconds: float, folder: s
     drawn = Table.grid(padding=(0, 2))
     for label, curve in curves(steps) if len(steps) > 1 else ():
         drawn.add_row(Text(label, style="dim"), Text(curve, style="cyan"))
+    spent, seconds = Table.grid(padding=(0, 2)), phases(recent)
+    longest = sum(number for _, number in seconds)
+    for name, number in seconds if longest > 0 else ():
+        spent.add_row(
+            Text(name, style="dim"), ProgressBar(total=longest, completed=number, width=30), f"{number:.2f} s"
+        )
     head = Text(f"step {step}/{total}   eta {clock(eta_seconds)}")
     # By itself the bar does not end its line.
     bar = Table.grid()
     bar.add_row(ProgressBar(total=total, completed=step, width=48))
-    body = Group(head, bar, table, drawn)
+    lines = [] if health is None else [health_line(health)]
+    body = Group(head, bar, table, drawn, spent, *lines)
     return Panel(body, title=title, subtitle=f"{folder}  (mean of {len(recent)} steps)", width=76)
+
+
+def health_line(found: Sequence[str]) -> Text:
+    """The worst finding, and how many others there are."""
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"health  {found[0]}{others}" if found else "health  no findings"
+    style = "green" if not found else "bold red" if found[0].startswith("critical") else "yellow"
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def clock(seconds: float) -> str:

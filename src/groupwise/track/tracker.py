@@ -46,6 +46,9 @@ class Tracker:
     def rollouts(self, step: int, rollouts: Rollouts) -> None:
         """The completions of the step, every `run.rollouts_every_steps`, as far as there is room for them."""
 
+    def health(self, found: Sequence[str]) -> None:
+        """What the health rules found so far, the worst first; each time that they are asked."""
+
     def finish(self, summary: dict[str, Any] | None) -> None:
         """The run is over; without a summary it was interrupted or failed."""
 
@@ -79,6 +82,10 @@ class Trackers(Tracker):
     def rollouts(self, step: int, rollouts: Rollouts) -> None:
         for tracker in self._trackers:
             tracker.rollouts(step, rollouts)
+
+    def health(self, found: Sequence[str]) -> None:
+        for tracker in self._trackers:
+            tracker.health(found)
 
     def finish(self, summary: dict[str, Any] | None) -> None:
         for tracker in self._trackers:

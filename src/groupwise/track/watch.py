@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from groupwise.config.compose import compose_train_config
+from groupwise.errors import DataError
 from groupwise.track import lock
 from groupwise.track.console import WINDOW_STEPS, ConsoleTracker
 from groupwise.track.run_folder import RunFolder
@@ -24,7 +26,10 @@ def watch(path: str, screen: ConsoleTracker, wait: Callable[[float], None] = tim
     """
     folder = RunFolder.existing(path)
     config = compose_train_config([str(folder.config)])
-    screen.start(config, RunContext(folder.path, 0, {}))
+    facts: dict[str, Any] = {}
+    with suppress(DataError):
+        facts = folder.read_context()
+    screen.start(config, RunContext(folder.path, 0, facts))
     last, recent = 0, 0.0
     try:
         while last < config.run.steps:

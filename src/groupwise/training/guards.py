@@ -122,7 +122,11 @@ class Guards:
             if problem.stops:
                 self._halt(problem.text, problem.option)
             self._say(number, problem.text)
-        for found in self._health.after(step.metrics) if options.health != "off" else ():
+        new = list(self._health.after(step.metrics)) if options.health != "off" else []
+        if self._health.found is not None:
+            shown = [f"{one.severity} {one.rule} from step {one.first_step}" for one in self._health.found]
+            self._run.tracker.health(shown)
+        for found in new:
             if found.severity == "critical" and options.health == "stop":
                 self._halt(f"{found.rule}: {found.text}", "guards.health=warn")
             self._say(number, f"{found.rule}, from step {found.first_step}: {found.text}")

@@ -25,6 +25,8 @@ class Health:
                 self._rows = [row for row in read_steps(folder) if row.step <= steps_before]
             except DataError:
                 self._rows = []
+        self.found: list[HealthFinding] | None = None
+        """All that was found when the rules were asked last; None before."""
         self._said = {one.rule for one in findings(self._rows, context)}
 
     def after(self, line: Mapping[str, Any]) -> Iterator[HealthFinding]:
@@ -37,7 +39,8 @@ class Health:
         if row.step < self._due or row.step % EVERY_STEPS:
             return
         self._due = row.step + every
-        for one in findings(self._rows, self._context):
+        self.found = findings(self._rows, self._context)
+        for one in self.found:
             if one.rule not in self._said:
                 self._said.add(one.rule)
                 yield one

@@ -15,6 +15,7 @@ from groupwise.data.files import ProblemFile, fingerprint
 from groupwise.data.sources import eval_problems, open_sources, read_files
 from groupwise.errors import DataError, UsageError
 from groupwise.evaluation.check_files import usable_rows
+from groupwise.evaluation.measure import answers_of
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
 from groupwise.model.backends.router import has_router_loss
@@ -180,6 +181,8 @@ def prepare(
             "initial_weights": fingerprint_weights(policy),
             "eval_problems": fingerprint(held_out),
             "vocabulary": policy.vocabulary,
+            # Before and after training.
+            "final_answers": 2 * answers_of(policy, held_out, config),
             **of_tokenizer(policy.tokenizer, config.prompt.chat_template),
             **of_files(config, files),
         }
