@@ -135,7 +135,8 @@ def row_of(name: str, steps: int, folder: Path) -> str:
     rows = read_steps(lines) if (lines / "metrics.jsonl").read_text() else []
     found = findings(rows, Context(512)) if rows else []
     words = [f"{one.severity} `{one.rule}` {one.first_step}" for one in found]
-    words += [f"a guard stops it after {len(rows)} steps: {why}"] if why else []
+    reason = why.partition("\n")[0].partition("; for example")[0]
+    words += [f"a guard stops it after {len(rows)} steps: {reason}"] if why else []
     last = [row.correctness for row in rows[-20:] if row.correctness is not None]
     right = f"{100 * fmean(last):.0f} %" if last else ""
     return f"| {name} | {'yes' if RUNS[name].is_broken else 'no'} | {right} | {', '.join(words) or 'none'} |"

@@ -145,6 +145,13 @@ def test_a_form_that_is_learned_together_with_the_task_is_no_finding() -> None:
     assert "form_over_task" not in fired(made(**random_late, correctness=lambda _: 0.5, components=lambda _: {}))
 
 
+def test_a_run_that_stands_still_says_so_after_the_first_30_steps_and_50_more() -> None:
+    flat: dict[str, Any] = {"correctness": lambda step: 0.3 + random.Random(step).uniform(-0.05, 0.05)}
+    assert fired(made(**flat))["no_progress"] == 80
+    # Nothing can be learned from groups of equal answers, which other rules tell.
+    assert "no_progress" not in fired(made(**flat, all_right=lambda _: 0.0, all_wrong=lambda _: 0.8))
+
+
 def test_an_evaluation_is_judged_by_its_own_error() -> None:
     fall: dict[str, Any] = {"eval_accuracy": lambda step: {50: 0.7, 100: 0.5}.get(step)}
     assert fired(made(**fall, eval_error=lambda _: 0.04))["eval_drop"] == 100

@@ -123,6 +123,14 @@ RULES = (
         ("optimizer.lr lower", "kl.coefficient higher"),
     ),
     Rule(
+        "no_progress",
+        "warning",
+        signs.no_progress,
+        "nothing is learned from groups that do tell answers apart: steps are too small or too noisy, or a KL term "
+        "holds the policy where it was",
+        ("optimizer.lr higher", "kl.coefficient lower", "batch.prompts_per_step higher"),
+    ),
+    Rule(
         "reward_dominated",
         "warning",
         signs.dominated,

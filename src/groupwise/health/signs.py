@@ -5,9 +5,10 @@ Thresholds of `form` were chosen on one public run, see docs/health.md; `agreeme
 `first_pass` are faults, whatever the run.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from statistics import fmean, median
+from statistics import fmean, median, pvariance
 
 from groupwise.health.conditions import Context, Fired, start_of, windows
 from groupwise.health.steps import StepRow
@@ -67,6 +68,24 @@ def reward_drop(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
         best = max(best, now)
         if best >= 0.1 and now < 0.5 * best:
             yield step, f"correctness, mean of 30 steps, fell from {best:.2f} to {now:.2f}"
+
+
+def no_progress(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
+    """No more answers are right than at first, although groups tell answers apart."""
+    signal = dict(windows(rows, _signal, 20))
+    first: tuple[int, float, float] | None = None
+    for step, values in windows(rows, lambda row: row.correctness, 30):
+        mean, variance = fmean(values), pvariance(values) / len(values)
+        first = first or (step, mean, variance)
+        if step < first[0] + 50 or step not in signal or fmean(signal[step]) < 0.25 or mean >= 0.9:
+            continue
+        if mean < first[1] + 2 * math.sqrt(first[2] + variance):
+            yield step, f"correctness is {mean:.2f} over 30 steps, and was {first[1]:.2f} over the first 30"
+
+
+def _signal(row: StepRow) -> float | None:
+    """Share of the groups with right and wrong answers."""
+    return None if row.all_right is None or row.all_wrong is None else 1 - row.all_right - row.all_wrong
 
 
 def repeats(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
