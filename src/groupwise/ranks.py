@@ -69,13 +69,14 @@ def connect(store: Store) -> None:
 class Ranks:
     """This process among those that train together; collectives are the identity for one process.
 
-    rank: of this process, from 0. size: number of processes.
+    rank: of this process, from 0. size: number of processes. group: whose they are, None for that of all.
     """
 
     rank: int = 0
     size: int = 1
     link: Link = field(default_factory=Link, compare=False, repr=False)
     deadline_seconds: float = field(default=DEADLINE_SECONDS, compare=False, repr=False)
+    group: dist.ProcessGroup | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def current() -> "Ranks":
@@ -99,7 +100,7 @@ class Ranks:
             return values
         total = torch.tensor(values, dtype=torch.float64)
         self._meet("a sum of numbers")
-        self._wait(lambda: dist.all_reduce(total, async_op=True))
+        self._wait(lambda: dist.all_reduce(total, group=self.group, async_op=True))
         return [float(value) for value in total]
 
     def sum_gradients(self, gradients: list[Tensor]) -> None:
@@ -108,7 +109,7 @@ class Ranks:
             return
         self._meet("the sum of the gradients")
         for gradient in gradients:
-            self._wait(partial(dist.all_reduce, gradient, async_op=True))
+            self._wait(partial(dist.all_reduce, gradient, group=self.group, async_op=True))
 
     def gather(self, value: T, what: str = "a gathering of records") -> list[T]:
         """What every process passed, in the order of the ranks. The value has to survive JSON: nothing is pickled."""
@@ -197,14 +198,14 @@ class Ranks:
                 link.store.set(f"at/{self.rank}", f"{link.meetings} {link.work}")
         own = torch.tensor([mark, size])
         headers = [torch.zeros_like(own) for _ in range(self.size)]
-        self._wait(lambda: dist.all_gather(headers, own, async_op=True))
+        self._wait(lambda: dist.all_gather(headers, own, self.group, async_op=True))
         return [(int(header[0]), int(header[1])) for header in headers]
 
     def _send(self, own: Any) -> list[Any]:
         """What every process passed; it has to survive JSON."""
         content = json.dumps(own).encode()
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        self._wait(lambda: dist.all_gather(sizes, torch.tensor([len(content)]), async_op=True))
+        self._wait(lambda: dist.all_gather(sizes, torch.tensor([len(content)]), self.group, async_op=True))
         parts = self._gather_sized(torch.frombuffer(bytearray(content), dtype=torch.uint8), [int(s) for s in sizes])
         return [json.loads(part.numpy().tobytes()) for part in parts]
 
@@ -216,7 +217,7 @@ class Ranks:
         padded_N = own_N.new_zeros(max(1, *sizes))
         padded_N[: len(own_N)] = own_N
         parts = [torch.zeros_like(padded_N) for _ in range(self.size)]
-        self._wait(lambda: dist.all_gather(parts, padded_N, async_op=True))
+        self._wait(lambda: dist.all_gather(parts, padded_N, self.group, async_op=True))
         return [part_N[:size] for part_N, size in zip(parts, sizes, strict=True)]
 
     def _wait(self, start: Callable[[], dist.Work | None]) -> None:
@@ -280,8 +281,18 @@ def _is_done(work: dist.Work) -> bool:
 
 
 @contextmanager
+def announced(ranks: Ranks) -> Iterator[None]:
+    """Whatever leaves the block as an exception is announced to the others."""
+    try:
+        yield
+    except BaseException as error:
+        ranks.announce(error)
+        raise
+
+
+@contextmanager
 def together() -> Iterator[Ranks]:
-    """The ranks of this process; whatever leaves the block as an exception is announced to the others."""
+    """The ranks of this process; whatever leaves the block as an exception is announced to them."""
     try:
         yield Ranks.current()
     except BaseException as error:

@@ -200,15 +200,15 @@ FAULTS = (
     Fault(
         "a moved reference is not restored",
         "training/checkpoint.py",
-        "if reference is not None and (path / REFERENCE).is_file():",
-        "if reference is None and (path / REFERENCE).is_file():",
+        "if reference is not None and REFERENCE in files:",
+        "if reference is None and REFERENCE in files:",
         KEPT,
     ),
     Fault(
         "the optimizer begins anew after a resume",
         "training/checkpoint.py",
-        "        if stored:\n",
-        "        if not stored:\n",
+        "        if own:\n",
+        "        if not own:\n",
         KEPT,
     ),
     Fault(

@@ -25,6 +25,8 @@ def test_the_dtype_of_the_files(came_in: str, asked: str, tmp_path: Path) -> Non
     expected = came_in if asked == "stored" else asked
     tensors = load_file(folder / "model.safetensors")
     assert {tensor.dtype for tensor in tensors.values()} == {getattr(torch, expected)}
+    # A tied head stands there once, by the name of the embeddings.
+    assert set(tensors) == {name for name, _ in policy.model.named_parameters()}
     assert json.loads((folder / "config.json").read_text())["dtype"] == expected == stored_dtype(str(folder))
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     assert loaded.dtype == getattr(torch, expected)

@@ -4,17 +4,23 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
+
+import torch
 
 from groupwise.config import TrainConfig
 from groupwise.errors import GroupwiseError
 from groupwise.model.device import choose_device
 from groupwise.model.load import load_policy
 from groupwise.model.size import size_of
+from groupwise.ranks import Ranks
 from groupwise.rollout.engine_options import VllmBase, VllmServer
 from groupwise.rollout.vllm.arguments import as_flags, dtype_of, engine_arguments
 from groupwise.rollout.vllm.server import VllmServerEngine
+from groupwise.training import setup
+from groupwise.training.setup import is_divided
 from tests.options.case import ByHand
 from tests.support.fake_vllm import FakeVllm
 from tests.support.pretend_cards import cuda_devices
@@ -66,6 +72,17 @@ def device(config: TrainConfig) -> str:
         return str(choose_device(config.model.device).device)
 
 
+def divided_between_two(config: TrainConfig) -> tuple[bool, bool]:
+    """Whether two ranks divide the weights: on a CPU, and on cards that have room for the weights alone."""
+    policy = load_policy("bundled")
+    card: Any = SimpleNamespace(model=policy.model, device=torch.device("cuda"))
+    with (
+        patch.object(Ranks, "gather", lambda _ranks, value: [value, value]),
+        patch.object(setup, "free_bytes", lambda _device, _ranks: 4 * WEIGHTS),
+    ):
+        return is_divided(config, policy, Ranks(0, 2)), is_divided(config, card, Ranks(0, 2))
+
+
 def sent(config: TrainConfig) -> dict[str, Any]:
     """Where a server finds weights, and the key that it is sent."""
     options = config.engine
@@ -95,6 +112,7 @@ SHARED = Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()
 GIB = 1 << 30
 
 ENGINES: dict[str, ByHand] = {
+    "model.shard": ByHand({"auto": (False, True), "none": (False, False), "full": (True, True)}, divided_between_two),
     "model.device": ByHand({"auto": "cuda:0", "cpu": "cpu", "cuda:1": "cuda:1"}, device),
     # What 4 bytes each of the weights need: in their place, while they are handed over, or nothing of the trainer's.
     "engine": ByHand(

@@ -32,7 +32,7 @@ BUSY = {**IDLE, "optimizer/updates": 1.0}
 def guards_of(config: TrainConfig, folder: str = "") -> tuple[Guards, list[str]]:
     """The guards of a run at its first step, and what they say."""
     said: list[str] = []
-    policy = SimpleNamespace(trainable=lambda: [("weight", torch.ones(3))], vocabulary=512)
+    policy = SimpleNamespace(trainable=lambda: [("weight", torch.ones(3))], vocabulary=512, shards=None)
     run: Any = SimpleNamespace(
         config=config, policy=policy, ranks=Ranks(), state=SimpleNamespace(step=0), engine_gap_nats=START_NATS,
         tracker=SimpleNamespace(note=said.append, health=lambda _: None),

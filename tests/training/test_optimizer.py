@@ -67,8 +67,8 @@ def test_the_norm_of_an_update_is_that_of_the_change(exempt: str) -> None:
         optimizer.step()
         changes = [weight.detach() - old for (_, weight), old in zip(policy.trainable(), before, strict=True)]
         expected = sum(float(change.square().sum()) for change in changes) ** 0.5
-        assert update_norm(optimizer)["optimizer/update_norm"].value == pytest.approx(expected, rel=1e-6)
-    assert update_norm(torch.optim.SGD(policy.model.parameters(), lr=1.0)) == {}
+        assert update_norm(policy, optimizer)["optimizer/update_norm"].value == pytest.approx(expected, rel=1e-6)
+    assert update_norm(policy, torch.optim.SGD(policy.model.parameters(), lr=1.0)) == {}
 
 
 def test_the_rate_that_is_reported_is_that_of_the_optimizer() -> None:

@@ -11,9 +11,7 @@ from groupwise.errors import DataError, WriteError
 from groupwise.track.disk import sweep
 from groupwise.training.checkpoint import (
     MANIFEST,
-    OPTIMIZER,
     STATE,
-    WEIGHTS,
     TrainState,
     fault_of,
     list_checkpoints,
@@ -21,6 +19,7 @@ from groupwise.training.checkpoint import (
     prune,
     save_checkpoint,
 )
+from groupwise.training.shard_files import OPTIMIZER, WEIGHTS
 from tests.support.faulty_disk import FaultyDisk, in_a_child
 
 TENSORS: dict[str, dict[str, Tensor]] = {WEIGHTS: {"w": torch.arange(4.0)}, OPTIMIZER: {"exp_avg/w": torch.ones(4)}}

@@ -39,6 +39,11 @@ class ModelOptions(Section):
     """Where the model is: cpu, cuda, cuda:N, xpu, xpu:N or mps. `auto` is the accelerator that torch finds, or the CPU.
     With several ranks each takes the device of its number on its machine."""
 
+    shard: Literal["auto", "none", "full"] = "auto"
+    """How several ranks hold the model. `none`: each all of it. `full`: weights, gradients and the optimizer's moments
+    are divided among them, and layers gathered for each pass (FSDP2). `auto` for `full` on accelerators where they
+    would take more than half of the free memory."""
+
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the matrix products; `auto` for bfloat16 on an accelerator, float32 on a CPU. The weights that the
     optimizer updates are float32 in either case."""

@@ -59,6 +59,7 @@ def fit_micro_batches(
     ranks: Ranks,
     tokens: int | None = None,
     may_raise: bool = False,
+    divided: bool = False,
 ) -> MicroBatches:
     """Lower `batch.micro_batch_tokens` by halves until the worst case fits into the memory that is free here.
 
@@ -72,6 +73,7 @@ def fit_micro_batches(
         longest_prompt: in tokens.
         ranks: the processes that train together.
         tokens: of a resumed run, which keeps the budget that it began with.
+        divided: whether the ranks are going to divide the weights.
         may_raise: double the budget as long as the worst case fits, up to a whole optimizer step.
 
     Raises:
@@ -95,7 +97,7 @@ def fit_micro_batches(
             return [alone, *worst_rows(budget, longest_prompt, longest, samples * groups)]
         return [alone, *worst_shapes(budget, longest_prompt, longest, samples, groups)]
 
-    needs = needs_of(config, size_of(policy.model), longest_prompt)
+    needs = needs_of(config, size_of(policy.model), longest_prompt, ranks.size if divided else 1)
     if policy.device.type != "cpu":
         # It is in main memory.
         needs = replace(needs, copy=0)

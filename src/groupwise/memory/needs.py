@@ -1,11 +1,11 @@
 """The bytes of training that follow from the size of the model and the options, without the passes through it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupwise.config import TrainConfig
 from groupwise.model.adapter_options import Adapter
 from groupwise.model.size import ModelSize
-from groupwise.rollout.engine_options import FLOAT32, EngineMemory
+from groupwise.rollout.engine_options import FLOAT32, EngineMemory, InProcess
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,30 @@ def trained_parameters(config: TrainConfig, size: ModelSize) -> int:
     return size.parameters - (size.embedding_parameters if config.model.trainable == "all_but_embeddings" else 0)
 
 
-def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0) -> Needs:
-    """The needs of a run whose longest prompt has so many tokens."""
+def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0, divided_by: int = 1) -> Needs:
+    """The needs of a run whose longest prompt has so many tokens.
+
+    divided_by: how many ranks divide weights, gradient and moments among them. Each then gathers the embeddings and two
+    layers at a time, with their gradients, and an engine in this process has all weights for itself.
+    """
     trained, weights = FLOAT32 * trained_parameters(config, size), FLOAT32 * size.parameters
     reference = weights
     if isinstance(config.model.adapter, Adapter):
         weights += trained - (FLOAT32 - config.model.bytes_per_frozen) * size.linear_parameters
         reference = trained
+    engine, gathered = config.engine.memory(config, size, longest_prompt), 0
+    if divided_by > 1:
+        layers = 2 * (size.parameters - size.embedding_parameters) // size.layers
+        gathered = 2 * FLOAT32 * (size.embedding_parameters + layers)
+        if isinstance(config.engine, InProcess):
+            engine = replace(engine, weights=max(engine.weights, config.model.bytes_per_value * size.parameters))
     return Needs(
-        weights=weights,
-        reference=reference if config.uses_kl else 0,
-        moments=2 * trained,
-        gradient=trained,
-        engine=config.engine.memory(config, size, longest_prompt),
-        copy=3 * trained if config.updates_per_step > 1 else 0,
+        weights=-(-weights // divided_by),
+        reference=-(-reference // divided_by) if config.uses_kl else 0,
+        moments=-(-2 * trained // divided_by),
+        gradient=-(-trained // divided_by) + gathered,
+        engine=engine,
+        copy=-(-3 * trained // divided_by) if config.updates_per_step > 1 else 0,
     )
 
 

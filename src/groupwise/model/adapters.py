@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from groupwise.model.backends.packed_cpu.linear import adapted_linear, linear
 from groupwise.model.backends.supported import is_bare, is_plain_linear
+from groupwise.model.shards import whole
 from groupwise.model.size import ADAPTER, BELOW_ADAPTER
 
 # What peft calls the adapters where there is one set of them.
@@ -69,41 +70,40 @@ def adapter_weights(model: nn.Module) -> dict[str, nn.Parameter]:
 @torch.no_grad()
 def merged_weight(layer: Any) -> Tensor:
     """What a layer with adapters multiplies with, (X, D), in float32 or wider: W + s·B·A, rescaled by rows for DoRA."""
-    weight_XD: Tensor = layer.base_layer.weight.detach()
+    weight_XD = whole(layer.base_layer.weight.detach())
     if layer.disable_adapters:
         return weight_XD
-    change_XD = (layer.lora_B[NAME].weight @ layer.lora_A[NAME].weight) * layer.scaling[NAME]
+    change_XD = (whole(layer.lora_B[NAME].weight) @ whole(layer.lora_A[NAME].weight)) * layer.scaling[NAME]
     merged_XD: Tensor = weight_XD + change_XD
     if NAME in layer.lora_magnitude_vector:
         length_X = torch.linalg.vector_norm(merged_XD, dim=1)
-        merged_XD *= (layer.lora_magnitude_vector[NAME].weight / length_X).unsqueeze(1)
+        merged_XD *= (whole(layer.lora_magnitude_vector[NAME].weight) / length_X).unsqueeze(1)
     return merged_XD
 
 
 def in_checkpoint_form(model: nn.Module, named: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Weights of a model by the names that they have without adapters, each merged when it is asked for."""
+    """Weights of a model by the names that they have without adapters, each merged or gathered when it is asked for."""
     for name, weight in named:
         if ADAPTER in name:
             continue
         owner, below, kind = name.rpartition(f"{BELOW_ADAPTER}.")
-        if below and kind == "weight":
-            weight = merged_weight(model.get_submodule(owner))
-        yield (f"{owner}.{kind}" if below else name), weight
+        merged = merged_weight(model.get_submodule(owner)) if below and kind == "weight" else whole(weight)
+        yield (f"{owner}.{kind}" if below else name), merged
 
 
-def model_to_sample(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+def model_to_sample(model: PreTrainedModel, dtype: torch.dtype, shares: bool = True) -> PreTrainedModel:
     """A copy with merged adapters and weights of this type, which shares all weights that are so already.
 
-    Without adapters and with float32 it is the model itself.
+    Without adapters and with float32 it is the model itself. shares: False for a copy of every weight.
     """
     adapted = adapted_layers(model)
-    if not adapted and dtype == torch.float32:
+    if shares and not adapted and dtype == torch.float32:
         return model
     # Weights alone: rotary frequencies are buffers, and in a reduced precision they would turn by other angles.
     # Given as copied already, they are never copied in float32.
     copied: dict[int, Any] = {id(weight): weight for weight in adapter_weights(model).values()}
     for weight in model.parameters():
-        copied.setdefault(id(weight), nn.Parameter(weight.detach().to(dtype), requires_grad=False))
+        copied.setdefault(id(weight), nn.Parameter(weight.detach().to(dtype, copy=not shares), requires_grad=False))
     for layer in adapted.values():
         merged = merged_weight(layer).to(dtype)
         copied[id(layer.base_layer.weight)] = nn.Parameter(merged, requires_grad=False)

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from groupwise.model.shards import whole
+
 
 def norm_of(tensors: Iterable[Tensor]) -> float:
     """The norm of all tensors together; not finite where a value is not, or where the squares leave float32."""
-    return float(torch.nn.utils.get_total_norm([tensor.detach() for tensor in tensors]))
+    return float(whole(torch.nn.utils.get_total_norm([tensor.detach() for tensor in tensors])))
 
 
 def not_finite(named: Iterable[tuple[str, Tensor]]) -> list[str]:
@@ -20,7 +22,7 @@ def not_finite(named: Iterable[tuple[str, Tensor]]) -> list[str]:
     tensors = {name: tensor for name, tensor in named if tensor.is_floating_point()}
     if math.isfinite(norm_of(tensors.values())):
         return []
-    return [found for name, tensor in tensors.items() if (found := _described(name, tensor.detach()))]
+    return [found for name, tensor in tensors.items() if (found := _described(name, whole(tensor.detach())))]
 
 
 def shown(tensors: list[str], most: int = 3) -> str:

@@ -31,6 +31,7 @@ from groupwise.model.backends.attention import IMPLEMENTATION
 from groupwise.model.backends.head import backbone_of
 from groupwise.model.device import CPU, move
 from groupwise.model.foreign_files import check_config, check_files, foreign
+from groupwise.model.shards import Shards, together
 from groupwise.model.size import ADAPTER_CONFIG, base_path, model_folder, stored_dtype
 from groupwise.model.special_ids import stop_ids_of, think_ids_of
 
@@ -54,6 +55,7 @@ class Policy:
     probability 0. None where every row counts.
     backend: how it is run, see `choose_backend`. stored_dtype: of the files that it came from.
     adapter: peft's options of the adapters that are trained, None where the weights themselves are.
+    shards: how the weights are divided among the ranks, None where each rank has all.
     """
 
     model: PreTrainedModel
@@ -67,6 +69,7 @@ class Policy:
     stored_dtype: torch.dtype = torch.float32
     vocabulary: int | None = None
     adapter: Any = None
+    shards: Shards | None = None
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +100,8 @@ class Policy:
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """All weights as an engine takes them: by the names of the model without adapters, which are merged in."""
-        return in_checkpoint_form(self.model, self.model.named_parameters())
+        with self.active(), together(self, "the weights for the engine"):
+            yield from in_checkpoint_form(self.model, self.model.named_parameters())
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -111,10 +115,10 @@ class Policy:
         with self.active(), torch.autocast(self.device.type, dtype=self.compute_dtype, enabled=reduced):
             yield
 
-    def sampling_copy(self) -> PreTrainedModel:
+    def sampling_copy(self, shares: bool = True) -> PreTrainedModel:
         """The model that an engine in this process runs, see `model_to_sample`."""
         with self.active():
-            return model_to_sample(self.model, self.compute_dtype)
+            return model_to_sample(self.model, self.compute_dtype, shares)
 
 
 def load_policy(

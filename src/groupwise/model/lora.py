@@ -16,6 +16,7 @@ from groupwise.model.adapters import FrozenLinear, adapted_layers, merged_weight
 from groupwise.model.foreign_files import check_files, foreign
 from groupwise.model.load import HUB_ID, Policy, choose_trainable, load_policy
 from groupwise.model.reference import digest_of
+from groupwise.model.shards import together, whole
 from groupwise.model.size import ADAPTER, ADAPTER_CONFIG, BELOW_ADAPTER, base_path, linear_layers, model_folder
 
 if TYPE_CHECKING:
@@ -190,14 +191,18 @@ def _in_files(policy: Policy) -> dict[str, nn.Parameter]:
 def base_digest(policy: Policy) -> str:
     """SHA-256 of the weights that the adapters are put around, whatever precision they are kept in."""
     names = ((name.replace(f"{BELOW_ADAPTER}.", "."), weight) for name, weight in policy.model.named_parameters())
-    return digest_of({name: weight.detach().float() for name, weight in names if ADAPTER not in name})
+    return digest_of({name: whole(weight.detach()).float() for name, weight in names if ADAPTER not in name})
 
 
-def save_adapters(policy: Policy, folder: Path) -> None:
-    """Write the adapters in the form of peft, and the tokenizer."""
-    tensors = {name: weight.detach().cpu().contiguous() for name, weight in _in_files(policy).items()}
+def save_adapters(policy: Policy, folder: Path | None) -> None:
+    """Write the adapters in the form of peft, and the tokenizer. folder: as for `save_model`."""
+    with together(policy, "the adapters"):
+        tensors = {name: whole(weight.detach()).cpu().contiguous() for name, weight in _in_files(policy).items()}
+        digest = base_digest(policy)
+    if folder is None:
+        return
     save_file(tensors, folder / ADAPTER_WEIGHTS, {"format": "pt"})
-    (folder / BASE).write_text(json.dumps({"sha256": base_digest(policy)}) + "\n", encoding="utf-8")
+    (folder / BASE).write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     policy.adapter.save_pretrained(str(folder))
     stated = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     # A set of names in an order that differs from process to process.

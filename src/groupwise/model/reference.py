@@ -11,6 +11,7 @@ from torch import Tensor
 
 from groupwise.model.adapters import adapted_layers, adapter_weights
 from groupwise.model.load import Policy
+from groupwise.model.shards import own
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class KeptAdapters(Policy):
     def active(self) -> Iterator[None]:
         """See `Policy`."""
         live = adapter_weights(self.model)
+        if self.shards is not None:
+            # FSDP2 gathers from the memory that it found when it wrapped the layers.
+            with _exchanged({own(weight): own(self.kept[name]) for name, weight in live.items()}):
+                yield
+            return
         layers = adapted_layers(self.model) if self._change_nothing() else {}
         trained = {name: weight.data for name, weight in live.items()}
         try:
@@ -44,6 +50,21 @@ class KeptAdapters(Policy):
         # A length that is trained is that of the rows of W before anything is.
         moved = any(bool(weight.any()) for name, weight in self.kept.items() if ".lora_B." in name)
         return not moved and not any("lora_magnitude_vector" in name for name in self.kept)
+
+
+@contextmanager
+def _exchanged(by_memory: Mapping[Tensor, Tensor]) -> Iterator[None]:
+    """Inside this context the tensors hold the values of others."""
+    with torch.no_grad():
+        before = [tensor.clone() for tensor in by_memory]
+        for tensor, values in by_memory.items():
+            tensor.copy_(values)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, values in zip(by_memory, before, strict=True):
+                tensor.copy_(values)
 
 
 def frozen_copy(policy: Policy) -> Policy:
@@ -71,7 +92,7 @@ def refresh(reference: Policy, policy: Policy) -> None:
 
 
 def fingerprint_weights(policy: Policy) -> str:
-    """SHA-256 of all weights, in the order of their names."""
+    """SHA-256 of all weights, or of this rank's part of divided ones, in the order of their names."""
     with policy.active():
         return digest_of(policy.model.state_dict())
 
@@ -81,5 +102,5 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, weight in sorted(weights.items()):
         digest.update(name.encode())
-        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(own(weight.detach()).cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -8,13 +8,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from groupwise.model.adapters import in_checkpoint_form
 from groupwise.model.load import Policy
+from groupwise.model.shards import together
 
 
-def save_model(policy: Policy, folder: Path, dtype: str = "stored") -> None:
-    """Write model and tokenizer. dtype: of torch by its name; `stored` for that of the files that it came from."""
+def save_model(policy: Policy, folder: Path | None, dtype: str = "stored") -> None:
+    """Write model and tokenizer. dtype: of torch by its name; `stored` for that of the files that it came from.
+
+    folder: None on the ranks that only give their part of divided weights.
+    """
     stored = policy.stored_dtype if dtype == "stored" else getattr(torch, dtype)
-    weights = dict(in_checkpoint_form(policy.model, policy.model.state_dict().items()))
-    save_pretrained(policy.model, policy.tokenizer, folder, stored, weights)
+    with together(policy, "the model"):
+        named = in_checkpoint_form(policy.model, policy.model.state_dict().items())
+        weights = {name: weight.cpu() if folder else weight.new_empty(0) for name, weight in named}
+    if folder is not None:
+        save_pretrained(policy.model, policy.tokenizer, folder, stored, weights)
 
 
 def save_pretrained(
@@ -26,6 +33,9 @@ def save_pretrained(
 ) -> None:
     """As `save_model`, of any model; without a dtype its weights are written as they are. weights: in place of them."""
     written = model.state_dict() if weights is None else weights
+    once, names = dict(model.named_parameters()), dict(model.named_parameters(remove_duplicate=False))
+    # transformers knows a tied head by its memory, which a gathered or converted one does not share.
+    written = {name: weight for name, weight in written.items() if name in once or name not in names}
     if dtype is not None:
         written = {name: weight.to(dtype) if weight.is_floating_point() else weight for name, weight in written.items()}
     model.save_pretrained(folder, state_dict=written)

@@ -1,6 +1,7 @@
 """Log-probabilities and entropies of sampled tokens under the policy."""
 
 from dataclasses import replace
+from functools import partial
 
 from groupwise.config import TrainConfig
 from groupwise.model.backends.packed import Packed
@@ -10,6 +11,7 @@ from groupwise.model.backends.protocol import Backend, SamplingMask, Scores, Sco
 from groupwise.model.backends.supported import is_supported
 from groupwise.model.load import Policy
 from groupwise.model.packing import PackedBatch
+from groupwise.model.shards import score_through
 
 __all__ = ["SamplingMask", "Scores", "Scoring", "backend_of", "score", "scoring_of"]
 
@@ -31,10 +33,13 @@ def backend_of(policy: Policy) -> Backend:
     """How the policy is run as it is now; a hook or a replaced layer makes for another packed one."""
     if policy.backend == "plain":
         return Plain(policy)
-    return PackedCpu(policy) if is_supported(policy.backbone) else Packed(policy)
+    # What divides the weights is a hook as well, though one that changes nothing.
+    supported = is_supported(policy.backbone) if policy.shards is None else policy.shards.is_supported
+    return PackedCpu(policy) if supported else Packed(policy)
 
 
 def score(policy: Policy, batch: PackedBatch, scoring: Scoring, mask: SamplingMask | None = None) -> Scores:
     """Score every response token at the sampling temperature and, with a sampling mask, over its kept set."""
     with policy.arithmetic():
-        return backend_of(policy).score(batch, replace(scoring, vocabulary=policy.vocabulary), mask)
+        make = partial(backend_of(policy).score, batch, replace(scoring, vocabulary=policy.vocabulary), mask)
+        return make() if policy.shards is None else score_through(policy.model, make)

@@ -100,17 +100,20 @@ class RolloutEngine(Protocol):
         ...
 
 
-def make_engine(config: TrainConfig, policy: Policy, say: Callable[[str], None] = lambda _: None) -> RolloutEngine:
+def make_engine(
+    config: TrainConfig, policy: Policy, say: Callable[[str], None] = lambda _: None, shares: bool = True
+) -> RolloutEngine:
     """The engine that a configuration asks for, with the policy's weights of now. Whoever makes it closes it.
 
-    say: is told what it read back of its weights, and of servers that are gone and come again.
+    say: is told what it read back of its weights, and of servers that are gone and come again. shares: whether it may
+    sample with the trainer's own weights, which are not there as a whole once ranks divide them.
     """
     # What an engine needs is imported where it is chosen.
     match config.engine:
         case InProcess(batch_sequences=sequences):
             from groupwise.rollout.inprocess import InProcessEngine
 
-            return InProcessEngine(policy, sequences)
+            return InProcessEngine(policy, sequences, shares)
         case Vllm() as options:
             from groupwise.rollout.vllm.inprocess import VllmEngine
 

@@ -27,9 +27,9 @@ COMPACT_BELOW = 0.9
 class InProcessEngine(RolloutEngine):
     """Samples with the trainer's own weights; with copies of those that are adapted or of a reduced precision."""
 
-    def __init__(self, policy: Policy, batch_sequences: int) -> None:
+    def __init__(self, policy: Policy, batch_sequences: int, shares: bool = True) -> None:
         self._policy = policy
-        self._model = policy.sampling_copy()
+        self._model = policy.sampling_copy(shares)
         shared = {weight.data_ptr() for weight in policy.model.parameters()}
         # The weights that are not the trainer's.
         self._own = {name: w for name, w in self._model.named_parameters() if w.data_ptr() not in shared}

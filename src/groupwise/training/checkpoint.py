@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,18 @@ from torch import Tensor
 from groupwise.errors import DataError, first_line
 from groupwise.model.load import Policy
 from groupwise.model.reference import own_weights
+from groupwise.model.shards import like
 from groupwise.options import NonNegativeInt
+from groupwise.ranks import Ranks, announced
 from groupwise.track import disk
 from groupwise.track.journal import Record
+from groupwise.training import shard_files
+from groupwise.training.shard_files import OPTIMIZER, REFERENCE, WEIGHTS
 
 FORMAT = 1
-WEIGHTS, OPTIMIZER, REFERENCE = "weights.safetensors", "optimizer.safetensors", "reference.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 _NAME = re.compile(r"step_\d+")
+ALONE = Ranks()
 
 
 @dataclass
@@ -74,23 +79,48 @@ def tensors_of(
     return files
 
 
-def save_checkpoint(folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], state: TrainState, keep: int) -> Path:
+def save_checkpoint(
+    folder: Path,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: TrainState,
+    keep: int,
+    savers: Ranks = ALONE,
+) -> Path:
     """Write the checkpoint of `state.step`, and remove what is older than the newest `keep` sound ones.
 
-    tensors: as `tensors_of` gives them. Raises WriteError, and then what was there before is untouched.
+    tensors: as `tensors_of` gives them. savers: the ranks that divide the tensors among them, all of which come here
+    and write their parts into one folder.
+
+    Raises:
+        WriteError: and then what was there before is untouched.
+        RankError: where another rank could not write its part.
     """
-    path = folder / f"step_{state.step:06d}"
-    if fault_of(path) is not None:
-        with disk.folder_aside(path) as aside:
-            for name, named in tensors.items():
-                contiguous = {key: tensor.contiguous() for key, tensor in named.items()}
-                disk.fill(aside / name, functools.partial(save_file, contiguous, aside / name))
-            disk.write(aside / STATE, (json.dumps(asdict(state), indent=2) + "\n").encode())
-            digests = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
-            stated = {"format": FORMAT, "step": state.step, "sha256": digests}
-            disk.write(aside / MANIFEST, (json.dumps(stated, indent=2) + "\n").encode())
-    prune(folder, keep)
+    path, leads = folder / f"step_{state.step:06d}", savers.rank == 0
+    with announced(savers):
+        if savers.first(lambda: fault_of(path) is not None, "whether the step is to be saved"):
+            with disk.folder_aside(path) if leads else nullcontext() as aside:
+                place = Path(savers.first(lambda: str(aside), "the folder of the checkpoint"))
+                written = (
+                    _write_whole(place, tensors) if savers.size == 1 else shard_files.write(place, tensors, savers)
+                )
+                own = {name: _sha256(place / name) for name in written}
+                digests = {name: digest for part in savers.gather(own) for name, digest in part.items()}
+                if leads:
+                    disk.write(place / STATE, (json.dumps(asdict(state), indent=2) + "\n").encode())
+                    stated = {"format": FORMAT, "step": state.step, "tensors": sorted(digests)}
+                    stated["sha256"] = {**digests, STATE: _sha256(place / STATE)}
+                    disk.write(place / MANIFEST, (json.dumps(stated, indent=2) + "\n").encode())
+        if leads:
+            prune(folder, keep)
+        savers.meet("the end of the checkpoint")
     return path
+
+
+def _write_whole(place: Path, tensors: Mapping[str, Mapping[str, Tensor]]) -> list[str]:
+    for name, named in tensors.items():
+        contiguous = {key: tensor.contiguous() for key, tensor in named.items()}
+        disk.fill(place / name, functools.partial(save_file, contiguous, place / name))
+    return list(tensors)
 
 
 def prune(folder: Path, keep: int) -> None:
@@ -145,30 +175,34 @@ def load_checkpoint(
     Raises:
         DataError: if the checkpoint does not fit the model.
     """
-    own = dict(policy.trainable())
-    weights, tensors = _load(path / WEIGHTS), _load(path / OPTIMIZER)
-    states = {key: own.get(key.partition("/")[2]) for key in tensors}
+    trained = dict(policy.trainable())
+    kept = {} if reference is None else own_weights(reference)
+    files = shard_files.read(path, policy, kept) if shard_files.are_in(path) else _read_whole(path)
+    weights, moments = files[WEIGHTS], files[OPTIMIZER]
+    states = {key: trained.get(key.partition("/")[2]) for key in moments}
     # A moment has the shape of its weight, a count none.
-    fits = weights.keys() == own.keys() and all(weights[name].shape == own[name].shape for name in own)
-    if not fits or any(w is None or tensors[key].shape not in (w.shape, ()) for key, w in states.items()):
+    fits = weights.keys() == trained.keys() and all(weights[name].shape == trained[name].shape for name in trained)
+    if not fits or any(w is None or moments[key].shape not in (w.shape, ()) for key, w in states.items()):
         raise DataError(f"the checkpoint '{path}' does not fit the model '{policy.name}': other weights or shapes")
     with torch.no_grad():
-        for name, weight in own.items():
-            weight.copy_(weights[name])
-    if reference is not None and (path / REFERENCE).is_file():
-        stored, kept = _load(path / REFERENCE), own_weights(reference)
+        for name, weight in trained.items():
+            weight.copy_(like(weights[name], weight))
+    if reference is not None and REFERENCE in files:
+        stored = files[REFERENCE]
         if stored.keys() != kept.keys() or any(stored[name].shape != kept[name].shape for name in kept):
             raise DataError(f"'{path / REFERENCE}' does not fit the model '{policy.name}': other weights or shapes")
         with torch.no_grad():
             for name, tensor in kept.items():
-                tensor.copy_(stored[name])
-    for name, weight in own.items():
-        stored = {
-            key.split("/", 1)[0]: t.to(weight.device) for key, t in tensors.items() if key.split("/", 1)[1] == name
-        }
-        if stored:
-            optimizer.state[weight] = stored
+                tensor.copy_(like(stored[name], tensor))
+    for name, weight in trained.items():
+        own = {key.partition("/")[0]: tensor for key, tensor in moments.items() if key.partition("/")[2] == name}
+        if own:
+            optimizer.state[weight] = {k: like(t, weight) if t.ndim else t.to(weight.device) for k, t in own.items()}
     return read_state(path)
+
+
+def _read_whole(path: Path) -> dict[str, dict[str, Tensor]]:
+    return {name: _load(path / name) for name in (WEIGHTS, OPTIMIZER, REFERENCE) if (path / name).is_file()}
 
 
 def _load(path: Path) -> dict[str, Tensor]:
@@ -205,7 +239,7 @@ def _fault(path: Path) -> str | None:
         if manifest["format"] != FORMAT:
             return f"format {manifest['format']}, this version reads {FORMAT}"
         stated = dict(manifest["sha256"])
-        for name in (WEIGHTS, OPTIMIZER, STATE):
+        for name in (*manifest.get("tensors", (WEIGHTS, OPTIMIZER)), STATE):
             if name not in stated:
                 return f"{MANIFEST} does not name {name}"
         for name, digest in stated.items():

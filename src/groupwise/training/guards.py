@@ -16,6 +16,7 @@ from groupwise.errors import BrokenRunError
 from groupwise.grading.graded_group import GradedGroup
 from groupwise.health.conditions import Context
 from groupwise.model.finite import norm_of, not_finite, shown
+from groupwise.model.shards import together
 from groupwise.objective.metric import Metric
 from groupwise.training.failed_step import save_failed_step, sound_before
 from groupwise.training.health_guard import Health
@@ -86,9 +87,11 @@ class Guards:
         Raises:
             BrokenRunError: naming the tensors that have other values, or the sequence with the largest difference.
         """
-        before, self._norm = self._norm, norm_of(weight for _, weight in self._run.policy.trainable())
+        policy = self._run.policy
+        with together(policy, "the norm of the weights"):
+            before, self._norm = self._norm, norm_of(weight for _, weight in policy.trainable())
+            tensors = [] if math.isfinite(self._norm) else not_finite(policy.trainable())
         if not math.isfinite(self._norm):
-            tensors = not_finite(self._run.policy.trainable())
             self._break(f"weights are not finite after the update: {shown(tensors)} of {len(tensors)} tensors", batch)
         loss = float(updated.metrics["policy/loss"].value) if "policy/loss" in updated.metrics else 0.0
         lost = self._run.ranks.sum([float(not math.isfinite(loss) and not all(updated.faults))])

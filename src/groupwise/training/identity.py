@@ -29,6 +29,7 @@ RESUMABLE = (
     "run.rollouts_max_megabytes",
     "run.trackers",
     "run.deadline_seconds",
+    "model.shard",
     "guards",
 )
 _OF_THE_START = ("run.output", "run.resume", "run.stop_after")

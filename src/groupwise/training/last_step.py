@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from groupwise.model.load import Policy
+from groupwise.model.shards import own
 
 
 class LastStep:
@@ -53,6 +54,6 @@ class LastStep:
 
     def _tensors(self) -> Iterator[tuple[str, Tensor]]:
         for name, weight in self._policy.trainable():
-            yield f"weight/{name}", weight
+            yield f"weight/{name}", own(weight)
             for key, value in self._optimizer.state.get(weight, {}).items():
-                yield f"state/{key}/{name}", value
+                yield f"state/{key}/{name}", own(value)

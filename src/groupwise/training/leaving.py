@@ -1,8 +1,11 @@
 """The checkpoint of the last finished step: when it is due, and however a run ends."""
 
+import signal
+
 from groupwise.errors import BrokenRunError, WriteError, first_line
 from groupwise.model.reference import fingerprint_weights
-from groupwise.stopping import Stop
+from groupwise.ranks import Ranks
+from groupwise.stopping import Stop, Stopped
 from groupwise.training.checkpoint import save_checkpoint, tensors_of
 from groupwise.training.last_step import LastStep
 from groupwise.training.step import Run
@@ -15,14 +18,17 @@ def checkpoint(run: Run) -> None:
         RuntimeError: if the reference is no longer the policy that the run began with, although nothing may train it.
     """
     frozen = None if run.config.kl.refresh_reference_every_steps else run.reference
-    if frozen is not None and fingerprint_weights(frozen) != run.context["initial_weights"]:
+    if frozen is not None and fingerprint_weights(frozen) != run.reference_digest:
         raise RuntimeError("the reference policy changed during the run: something trains or overwrites it")
+    shards = run.policy.shards
     if run.ranks.rank == 0:
-        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
         run.folder.journal.sync()
         run.state.files = run.folder.journal.record()
+    if run.ranks.rank == 0 or shards is not None:
+        moved = run.reference if run.config.kl.refresh_reference_every_steps else None
         tensors = tensors_of(run.policy, moved, run.optimizer)
-        save_checkpoint(run.folder.checkpoints, tensors, run.state, run.config.run.keep_checkpoints)
+        savers = Ranks() if shards is None else shards.savers
+        save_checkpoint(run.folder.checkpoints, tensors, run.state, run.config.run.keep_checkpoints, savers)
 
 
 def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
@@ -31,8 +37,14 @@ def leave(run: Run, stop: Stop, last: LastStep, error: BaseException) -> None:
     stop.hold("the checkpoint", saves=run.state.step)
     if stop.is_forced:
         return
+    if run.policy.shards is not None:
+        # Each has a part of it: all come here before it is written.
+        is_asked = isinstance(error, (Stopped, KeyboardInterrupt))
+        run.ranks.announce(error, (stop.cause or signal.SIGINT) if is_asked else None)
     is_broken = isinstance(error, BrokenRunError)
     can_save = (error.is_sound if isinstance(error, BrokenRunError) else last.is_recorded) and last.restore()
+    # Where a pass broke off, the other ranks may still be in it, or gone.
+    can_save = can_save and (run.policy.shards is None or run.ranks.link.told)
     if can_save:
         try:
             checkpoint(run)

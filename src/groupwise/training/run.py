@@ -135,7 +135,7 @@ def run_steps(run: Run, stop: Stop | None = None) -> Iterator[Step]:
             yield from steps(run, stop)
             with stop:
                 stop.hold("the model", saves=None)
-                if run.ranks.rank == 0:
+                if run.ranks.rank == 0 or run.policy.shards is not None:
                     _save_final_model(run)
                 stop.release()
                 summary = _summary(run)
@@ -188,6 +188,9 @@ def _save_final_model(run: Run) -> None:
         run.folder.model: partial(save_model, policy, dtype=options.save_dtype),
     }
     for place in _saved(run):
+        if run.ranks.rank > 0:
+            writers[place](folder=None)
+            continue
         with folder_aside(place) as folder:
             fill(folder, partial(writers[place], folder=folder))
             write_card(run, folder)
@@ -240,10 +243,12 @@ def _measure_initial(run: Run) -> dict[str, Measurement]:
         policy = run_like(
             load_policy(options.path, options.computes_in, stop_ids=stop_ids, device=run.policy.device), run.policy
         )
-    if not all(run.ranks.gather(fingerprint_weights(policy) == run.context["initial_weights"])):
+    # Of divided adapters each rank kept its part of those that the run began with.
+    same = policy.shards is not None or fingerprint_weights(policy) == run.context["initial_weights"]
+    if not all(run.ranks.gather(same)):
         run.tracker.note(f"'{run.config.model.path}' changed since the run began: there is no measurement of its start")
         return {}
-    if not isinstance(run.config.engine, InProcess):
+    if not isinstance(run.config.engine, InProcess) or run.policy.shards is not None:
         # One more engine would not fit next to the one that is there.
         run.engine.load_weights(policy.weights(), run.state.step + 1)
         return measure_all(policy, run.engine, run.sampler.grader, run.eval_problems, run.config, run.ranks)

@@ -18,6 +18,8 @@ from groupwise.evaluation.check_files import usable_rows
 from groupwise.evaluation.measure import answers_of
 from groupwise.grading.grader import Grader
 from groupwise.memory.fit import fit_micro_batches
+from groupwise.memory.free_memory import free_bytes
+from groupwise.memory.needs import needs_of
 from groupwise.model.backends.router import has_router_loss
 from groupwise.model.choose_backend import choose_backend
 from groupwise.model.device import CPU, choose_device, is_left_open, settled
@@ -25,6 +27,8 @@ from groupwise.model.load import Policy, load_policy
 from groupwise.model.lora import with_adapters
 from groupwise.model.prompt import PromptRenderer
 from groupwise.model.reference import fingerprint_weights, frozen_copy
+from groupwise.model.shards import shard
+from groupwise.model.size import size_of
 from groupwise.model.startup_check import check_prompts
 from groupwise.model.stop_check import check_stops
 from groupwise.model.threads import choose_threads
@@ -86,6 +90,31 @@ def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer
         weight_decay=options.weight_decay,
         fused=True,
     )
+
+
+def is_divided(config: TrainConfig, policy: Policy, ranks: Ranks) -> bool:
+    """Whether the ranks divide the weights among them, see `model.shard`.
+
+    Raises:
+        DataError: for what does not go together with it.
+    """
+    asked = config.model.shard
+    if ranks.size == 1 or asked == "none":
+        return False
+    if asked == "auto":
+        if policy.device.type == "cpu":
+            return False
+        needs, free = needs_of(config, size_of(policy.model)), free_bytes(policy.device, ranks)
+        states = needs.weights + needs.reference + needs.moments + needs.gradient
+        # The weights are there already.
+        if not any(ranks.gather(free is not None and states > (free + needs.weights) / 2)):
+            return False
+    if config.model.router_aux_coefficient > 0:
+        raise DataError(
+            "model.router_aux_coefficient: the auxiliary loss reads what is inside of layers, which is gone when the "
+            "weights are divided among ranks: set it to 0, or model.shard=none"
+        )
+    return True
 
 
 def named_files(config: TrainConfig) -> dict[str, ProblemFile]:
@@ -159,14 +188,13 @@ def prepare(
         remarks += check_stops(renderer, first, policy, config.sampling)
         for remark in remarks:
             tracker.note(remark)
-        reference = frozen_copy(policy) if config.uses_kl else None
-        # The measurement of the beginning loads the model again where this would take as much as a model.
-        initial = None if policy.adapter is None else frozen_copy(policy)
+        divided = is_divided(config, policy, ranks)
+        reference = frozen_copy(policy) if config.uses_kl and policy.adapter is None else None
         for line in plan_lines(config, policy, source.shown, len(held_out), longest, first):
             tracker.note(line)
-        micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens, may_raise)
+        micro = fit_micro_batches(config, policy, longest, ranks, micro_batch_tokens, may_raise, divided)
         tracker.note(f"memory    {micro}")
-        engine = make_engine(config, policy, tracker.note)
+        engine = make_engine(config, policy, tracker.note, shares=not divided)
         sampling = sampling_params(config.sampling, policy.stop_ids)
         most_tokens = longest + config.sampling.max_new_tokens
         gap = check_engine(engine, policy, first.ids, most_tokens, sampling, config.run.seed)
@@ -187,6 +215,16 @@ def prepare(
             **of_files(config, files),
         }
         agree(context, ranks)
+        if config.model.shard == "full" and ranks.size == 1:
+            tracker.note("shards    model.shard=full has no effect with one rank: torchrun starts more")
+        if divided:
+            policy = shard(policy, ranks)
+            reference = None if reference is None else shard(reference, ranks, policy.shards)
+            tracker.note(f"shards    weights, gradients and moments are divided among {ranks.size} ranks")
+        # The measurement of the beginning loads the model again where this would take as much as a model.
+        initial = None if policy.adapter is None else frozen_copy(policy)
+        if config.uses_kl and policy.adapter is not None:
+            reference = frozen_copy(policy)
         if ranks.size > config.batch.prompts_per_step:
             tracker.note(
                 f"warning: {ranks.size} ranks for batch.prompts_per_step={config.batch.prompts_per_step} groups: some "
@@ -196,6 +234,9 @@ def prepare(
         return Prepared(
             policy=policy,
             reference=reference,
+            reference_digest=fingerprint_weights(reference)
+            if reference is not None and not config.kl.refresh_reference_every_steps
+            else "",
             initial=initial,
             engine=engine,
             optimizer=make_optimizer(policy, config),

@@ -26,13 +26,15 @@ from groupwise.training.token_pass import Key, TokenValues
 class Prepared:
     """What a training run works with, as `setup.py` loads it.
 
-    reference: for a KL penalty, None without one. initial: the policy at step 0 where adapters are trained, None
+    reference: for a KL penalty, None without one. reference_digest: of it as the run began, or of this rank's part of
+    it; "" where it is renewed. initial: the policy at step 0 where adapters are trained, None
     without. context: what a resumed run has to agree on. engine_gap_nats: mean distance between the log-probabilities
     of trainer and engine, as `check_engine` measures it. until: end of `run.stop_after`, of `time.monotonic`.
     """
 
     policy: Policy
     reference: Policy | None
+    reference_digest: str
     initial: Policy | None
     engine: RolloutEngine
     optimizer: torch.optim.Optimizer

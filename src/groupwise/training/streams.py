@@ -22,8 +22,8 @@ from groupwise.objective.segments import segment_mean
 from groupwise.objective.step_tokens import StepTokens
 from groupwise.objective.surrogates.surrogate import Surrogate
 from groupwise.ranks import Ranks
-from groupwise.stopping import now
 from groupwise.training.advantages import Advantages
+from groupwise.training.passes import a_pass, counted, empty_pass
 from groupwise.training.step_batch import StepBatch, micro_batches
 
 
@@ -159,12 +159,14 @@ def scored(
     names = ("logps_N", "entropies_N", "entropies_at_1_N", *(["square_sums_N"] if square_sums else []))
     whole_XN = torch.zeros(len(names), len(batch.sampler_logps_N), dtype=batch.sampler_logps_N.dtype)
     made: list[tuple[Tensor, Tensor]] = []
-    parts = micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts)
+    parts = counted(policy, micro_batches(batch.take(wanted), config.batch.micro_batch_tokens, policy.shares_prompts))
     for number, part in enumerate(parts, start=1):
-        now(f"scoring micro-batch {number} of {len(parts)}")
-        episodes = wanted[part]
-        micro = batch.take(episodes)
-        with torch.no_grad():
+        with a_pass(policy, f"scoring micro-batch {number} of {len(parts)}"), torch.no_grad():
+            if part is None:
+                empty_pass(policy, scoring)
+                continue
+            episodes = wanted[part]
+            micro = batch.take(episodes)
             scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
         made.append((batch.tokens_of(episodes), torch.stack([getattr(scores, name) for name in names])))
     # Fetched together, so that a device never waits for this process between two micro-batches.

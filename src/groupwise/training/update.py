@@ -16,6 +16,7 @@ from groupwise.model.device import sent
 from groupwise.model.finite import not_finite, shown
 from groupwise.model.load import Policy
 from groupwise.model.score import Scores, score, scoring_of
+from groupwise.model.shards import together, whole
 from groupwise.objective.entropy.target_bonus import TargetBonus
 from groupwise.objective.loss import LossInputs, Objective, policy_loss
 from groupwise.objective.metric import Metric, merge_metrics
@@ -23,7 +24,7 @@ from groupwise.objective.reductions.reduction import ReductionInputs, StepTotals
 from groupwise.objective.segments import segment_sum
 from groupwise.ranks import Ranks
 from groupwise.rollout.sampling import derive_seed
-from groupwise.stopping import now
+from groupwise.training.passes import a_pass, counted, empty_pass
 from groupwise.training.step_batch import StepBatch, count_step, division, micro_batches
 from groupwise.training.streams import kl_cost, with_old_logps, with_ref_logps, with_selection, with_step_values
 from groupwise.training.token_pass import TokenPass
@@ -104,19 +105,22 @@ def accumulate_gradient(
     moving = with_gradient(batch, config, entropy_coefficient)
     seen: list[tuple[StepBatch, dict[str, Metric]]] = []
     values_3N: list[Tensor] = []
-    parts = micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts)
+    parts = counted(policy, micro_batches(moving, config.batch.micro_batch_tokens, policy.shares_prompts))
     for number, episodes in enumerate(parts, start=1):
-        now(f"micro-batch {number} of {len(parts)}")
-        micro = moving.take(episodes)
-        scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
-        inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
-        outputs = policy_loss(objective, inputs)
-        loss, by_router = outputs.loss, {}
-        if scores.routed is not None:
-            share = float(micro.lengths_E[micro.trained_E].sum()) / totals.tokens
-            loss = loss + config.model.router_aux_coefficient * share * scores.routed.loss
-            by_router = router_metrics(scores.routed, scores.logps_N.numel())
-        loss.backward()
+        with a_pass(policy, f"micro-batch {number} of {len(parts)}"):
+            if episodes is None:
+                empty_pass(policy, scoring).backward()
+                continue
+            micro = moving.take(episodes)
+            scores = score(policy, micro.packed(policy.device), scoring, micro.sampling_mask(policy.device))
+            inputs = loss_inputs(micro, scores, totals, config, entropy_coefficient)
+            outputs = policy_loss(objective, inputs)
+            loss, by_router = outputs.loss, {}
+            if scores.routed is not None:
+                share = float(micro.lengths_E[micro.trained_E].sum()) / totals.tokens
+                loss = loss + config.model.router_aux_coefficient * share * scores.routed.loss
+                by_router = router_metrics(scores.routed, scores.logps_N.numel())
+            loss.backward()
         logps_N = scores.logps_N.detach()
         by_domain = domain_metrics(micro, scores) if config.domains else {}
         gap_N = (logps_N - sent(micro.sampler_logps_N, policy.device)).abs()
@@ -183,6 +187,8 @@ def optimizer_step(
 ) -> tuple[dict[str, Metric], str]:
     """Sum the gradient over the ranks, clip it, and update the weights; measurements that are equal on every rank.
 
+    Where the ranks divide the weights, the gradient is summed already.
+
     before_update: called when every rank has given its gradient, so that none leaves any more.
 
     A gradient that is not finite changes nothing: the update is skipped and counted, and why it was is said as well.
@@ -192,16 +198,18 @@ def optimizer_step(
         # Every rank takes part in every sum, also one that had no groups.
         weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
     gradients = {name: weight.grad for name, weight in policy.trainable() if weight.grad is not None}
-    ranks.sum_gradients(list(gradients.values()))
+    if policy.shards is None:
+        ranks.sum_gradients(list(gradients.values()))
+    with together(policy, "the norm of the gradient"):
+        total_norm = torch.nn.utils.get_total_norm(gradients.values())
+        norm, fault = float(whole(total_norm)), ""
     before_update()
-    total_norm = torch.nn.utils.get_total_norm(gradients.values())
-    norm, fault = float(total_norm), ""
     moved: dict[str, Metric] = {}
     finite = math.isfinite(norm)
     if finite:
         torch.nn.utils.clip_grads_with_norm_(weights, max_grad_norm, total_norm)
         optimizer.step()
-        moved = update_norm(optimizer)
+        moved = update_norm(policy, optimizer)
     else:
         fault = f"the gradient is not finite: {shown(not_finite(gradients.items()))}"
     optimizer.zero_grad(set_to_none=True)

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from groupwise.model.backends.protocol import Routed
 from groupwise.model.device import sent
-from groupwise.model.finite import norm_of
+from groupwise.model.load import Policy
 from groupwise.model.score import Scores
+from groupwise.model.shards import own
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric
 from groupwise.training.step_batch import StepBatch
@@ -62,7 +63,7 @@ def end_metrics(batch: StepBatch, weights_N: Tensor, stop_ids: tuple[int, ...]) 
     return {"policy/trained_end_fraction": Metric((weights_N[ends] != 0).double().sum() / max(count, 1), "mean", count)}
 
 
-def update_norm(optimizer: torch.optim.Optimizer) -> dict[str, Metric]:
+def update_norm(policy: Policy, optimizer: torch.optim.Optimizer) -> dict[str, Metric]:
     """Norm of what the last step of AdamW added to the weights, from its moments: no copy of the weights is needed.
 
     As AdamW computes it, before it is rounded to the weights' dtype (Loshchilov and Hutter, 1711.05101, algorithm 2).
@@ -73,18 +74,22 @@ def update_norm(optimizer: torch.optim.Optimizer) -> dict[str, Metric]:
     norms = []
     for group in optimizer.param_groups:
         beta1, beta2 = group["betas"]
-        # All weights of a group have done the same number of steps.
-        steps = float(optimizer.state[group["params"][0]]["step"])
+        # All weights of a group have done the same number of steps, which a device is not asked for.
+        steps = optimizer.state[group["params"][0]]["step"]
+        corrected1, corrected2 = (-torch.expm1(steps * math.log(beta)) if beta else 1.0 for beta in (beta1, beta2))
         for weight in group["params"]:
             state = optimizer.state[weight]
-            added = (state["exp_avg_sq"] / (1 - beta2**steps)).sqrt_().add_(group["eps"])
-            torch.div(state["exp_avg"], added, out=added).mul_(-group["lr"] / (1 - beta1**steps))
+            added = (own(state["exp_avg_sq"]) / corrected2).sqrt_().add_(group["eps"])
+            torch.div(own(state["exp_avg"]), added, out=added).mul_(-group["lr"] / corrected1)
             if group["weight_decay"]:
                 # The weight was decayed before this was added to it.
                 decay = group["lr"] * group["weight_decay"]
-                added += (weight.detach() - added) * (-decay / (1 - decay))
-            norms.append(norm_of([added]))
-    return {"optimizer/update_norm": Metric(math.hypot(*norms), "mean")}
+                added += (own(weight.detach()) - added) * (-decay / (1 - decay))
+            norms.append(torch.linalg.vector_norm(added))
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    if policy.shards is not None:
+        return {"optimizer/update_norm": Metric(math.sqrt(policy.shards.ranks.sum([float(norm) ** 2])[0]), "mean")}
+    return {"optimizer/update_norm": Metric(norm, "mean")}
 
 
 def router_metrics(routed: Routed, tokens: int) -> dict[str, Metric]:

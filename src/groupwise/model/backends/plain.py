@@ -82,11 +82,9 @@ class Plain:
         rows = rows_of(batch, turn)
         sides = [[row for row in rows if (turn is not None and len(row.tokens_T) > turn) == long] for long in (0, 1)]
         found, order = [], []
-        for side in sides:
-            for members in similar([len(row.tokens_T) for row in side]):
-                bucket = [side[index] for index in members]
-                found.append(self._pass(batch, bucket, scoring))
-                order += [row.scored for row in bucket]
+        for bucket in self._buckets(sides if turn is not None else sides[:1]):
+            found.append(self._pass(batch, bucket, scoring))
+            order += [row.scored for row in bucket]
         inverse_N = torch.from_numpy(np.concatenate(order).argsort()).to(batch.predictor_N.device)
         return torch.cat(found).index_select(0, inverse_N)
 
@@ -100,6 +98,14 @@ class Plain:
     def in_place(self, scoring: Scoring, masked: bool) -> InPlace:  # noqa: ARG002
         """See `Backend`."""
         return InPlace(head=False, embedding=False)
+
+    def _buckets(self, sides: Sequence[list[Row]]) -> list[list[Row]]:
+        """The rows that go through the model together, of similar length."""
+        if self.policy.shards is not None:
+            # As many on each rank: all rows of a side, or one that nothing is scored of.
+            nothing = np.zeros(0, np.int64)
+            return [side or [Row(np.zeros(1, np.int64), nothing, nothing)] for side in sides]
+        return [[side[i] for i in members] for side in sides for members in similar([len(r.tokens_T) for r in side])]
 
     def _pass(self, batch: PackedBatch, rows: Sequence[Row], scoring: Scoring) -> Tensor:
         """Hidden states at the predictors of the rows, end to end."""

@@ -7,6 +7,7 @@ Axes: T packed tokens, D model width, X heads side by side.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -22,6 +23,7 @@ from groupwise.model.backends.packed_cpu.linear import normed_linears, normed_ml
 from groupwise.model.backends.protocol import InPlace, Scoring
 from groupwise.model.backends.supported import is_plain, is_plain_linear
 from groupwise.model.packing import PackedBatch
+from groupwise.model.shards import call_through
 
 
 class PackedCpu(Packed):
@@ -34,9 +36,11 @@ class PackedCpu(Packed):
         cosine_1TD, sine_1TD = backbone.rotary_emb(hidden_TD, position_ids=batch.position_ids_1T)
         table = rotary_table(cosine_1TD[0], sine_1TD[0], backbone.config.num_attention_heads)
         checkpointing = scoring.checkpoint_layers and torch.is_grad_enabled()
+        whole = self.policy.shards is None
         for layer in backbone.layers:
-            arguments = (layer, hidden_TD, table, batch.attention)
-            hidden_TD = checkpointed(_layer, *arguments) if checkpointing else _layer(*arguments)
+            forward = partial(checkpointed, _layer, layer) if checkpointing else partial(_layer, layer)
+            arguments = (hidden_TD, table, batch.attention)
+            hidden_TD = forward(*arguments) if whole else call_through(layer, forward, *arguments)
         return _norm(backbone.norm, hidden_TD, torch.promote_types(hidden_TD.dtype, torch.float32))
 
     def in_place(self, scoring: Scoring, masked: bool) -> InPlace:
