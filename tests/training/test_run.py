@@ -196,7 +196,11 @@ def test_what_is_written_and_measured_does_not_change_the_run(reference: Path, t
     )
     lines = metrics(tmp_path / "other")
     assert [set(line) - set(metrics(reference)[0]) for line in lines[:3]] == [
-        {f"eval/{way}/accuracy" for way in ("greedy", "sampled", "forced_think_greedy", "forced_think_sampled")}
+        {
+            f"eval/{way}/{name}"
+            for way in ("greedy", "sampled", "forced_think_greedy", "forced_think_sampled")
+            for name in ("accuracy", "standard_error", "problems", "format_rate", "tokens", "truncated_fraction")
+        }
     ] * 3
     for line, expected in zip(lines, metrics(reference), strict=True):
         assert {key: line[key] for key in expected} == expected

@@ -13,6 +13,7 @@ from groupwise.model.score import Scores
 from groupwise.model.shards import own
 from groupwise.objective.measurement import TokenMeasure, reference_metrics
 from groupwise.objective.metric import Metric
+from groupwise.objective.ratios.ratio import clamp_log_ratio
 from groupwise.training.step_batch import StepBatch
 
 
@@ -43,9 +44,10 @@ FIRST_PASS = ("engine/logp_gap", "policy/first_pass")
 
 def first_pass_and_entropy(gap_N: Tensor, log_ratios_N: Tensor, scores: Scores) -> dict[str, Metric]:
     """Distance of the trainer's log-probabilities to those that the engine recorded with the same weights, in nats, and
-    of the ratio to 1."""
+    of the ratio to 1, as far as a loss goes along with it."""
+    deviation = clamp_log_ratio(log_ratios_N).expm1().abs().mean()
     return {
-        "policy/first_pass_ratio_deviation": Metric(log_ratios_N.expm1().abs().mean(), "mean", gap_N.numel()),
+        "policy/first_pass_ratio_deviation": Metric(deviation, "mean", gap_N.numel()),
         "engine/logp_gap_mean": Metric(gap_N.mean(), "mean", gap_N.numel()),
         "engine/logp_gap_max": Metric(gap_N.max(), "max"),
         "policy/entropy_at_temperature_1": Metric(scores.entropies_at_1_N.mean(), "mean", gap_N.numel()),
