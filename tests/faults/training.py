@@ -101,16 +101,16 @@ FAULTS = (
     ),
     Fault(
         "Adam's betas are exchanged",
-        "training/setup.py",
+        "training/optimizer.py",
         "betas=(options.beta1, options.beta2)",
         "betas=(options.beta2, options.beta1)",
         (T + "test_optimizer.py",),
     ),
     Fault(
         "vectors are decayed",
-        "training/setup.py",
-        '{"params": vectors, "weight_decay": 0.0}',
-        '{"params": vectors}',
+        "training/optimizer.py",
+        '{"params": next(parted), "weight_decay": 0.0}',
+        '{"params": next(parted)}',
         (T + "test_optimizer.py",),
     ),
     Fault(

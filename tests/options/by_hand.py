@@ -6,6 +6,7 @@ Axes: E episodes, N tokens. Slopes are derivatives by the logarithm of the ratio
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 
 from groupwise.config import TrainConfig
 from groupwise.objective.corrections.correction import NoCorrection
@@ -364,6 +365,30 @@ def adamw(
         mean = first / (1 - options.beta1 ** (index + 1))
         root = np.sqrt(second / (1 - options.beta2 ** (index + 1)))
         weights = weights * (1 - lr * options.weight_decay * decays) - lr * mean / (root + options.epsilon)
+    return weights
+
+
+def muon(config: TrainConfig, before: Floats, gradients: list[Floats], steps: Sequence[int]) -> Floats:
+    """Muon over the gradients of one matrix, as clipped: momentum with Nesterov's look ahead, made orthogonal by five
+    steps of a quintic in bfloat16, 0.2·√max(rows, columns) long (2502.16982, equation 4)."""
+    options, weights = config.optimizer, before.copy()
+    # What is rounded to bfloat16 is float32, and rounded as that is: a bit of it may be half of a small singular value.
+    moment = torch.zeros(before.shape)
+    for gradient, step in zip(gradients, steps, strict=True):
+        lr, own = learning_rate(config, step), torch.from_numpy(gradient).float()
+        moment = torch.lerp(moment, own, 1 - options.momentum)
+        ahead = torch.lerp(own, moment, options.momentum)
+        wide = ahead.shape[0] <= ahead.shape[1]
+        made = (ahead if wide else ahead.T).bfloat16()
+        made = made / made.norm()
+        for _ in range(5):
+            # Each sum is rounded once: of small singular values nothing else would be left.
+            square = made @ made.T
+            both = torch.addmm(square, square, square, beta=-4.775, alpha=2.0315)
+            made = torch.addmm(made, both, made, beta=3.4445)
+        change = made.double().numpy()
+        change = 0.2 * np.sqrt(max(weights.shape)) * (change if wide else change.T)
+        weights = weights * (1 - lr * options.weight_decay) - lr * change
     return weights
 
 

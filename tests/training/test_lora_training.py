@@ -22,7 +22,8 @@ from groupwise.model.load import load_policy
 from groupwise.model.reference import fingerprint_weights
 from groupwise.model.size import size_of
 from groupwise.rollout.engine import SampleRequest, SamplingParams, make_engine
-from groupwise.training.setup import configured_policy, make_optimizer
+from groupwise.training.optimizer import make_optimizer
+from groupwise.training.setup import configured_policy
 from tests.support.commands import SMALL, tree
 from tests.support.commands import groupwise as command
 from tests.support.runs import UNMEASURED, Quiet, interrupt_at, metrics, resume, train

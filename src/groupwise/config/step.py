@@ -111,10 +111,17 @@ class ActiveSamplingOptions(Section):
 
 
 class OptimizerOptions(Options):
-    """AdamW and its schedule."""
+    """The optimizer and its schedule."""
+
+    type: Literal["adamw", "muon"] = "adamw"
+    """`muon` for the matrices within layers (momentum made orthogonal, scaled to the length of a step of AdamW), with
+    AdamW for embeddings, head, gains and biases. Its matrices have one moment in place of two."""
 
     lr: PositiveFloat = 1e-6
     """Peak learning rate."""
+
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    """Of Muon."""
 
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95

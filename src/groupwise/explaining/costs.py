@@ -37,9 +37,12 @@ def _bytes(config: TrainConfig, size: ModelSize | None) -> list[Cost]:
     has_adapters, kept = isinstance(config.model.adapter, Adapter), "float32, 4 bytes each"
     if config.model.weights_dtype == "bfloat16":
         kept = "linear layers bfloat16, 2 bytes each, all else float32"
+    optimizer, bytes_each = "AdamW", "12 bytes a trained weight"
+    if config.optimizer.type == "muon":
+        optimizer, bytes_each = "Muon and AdamW", "8 bytes a weight of matrices within layers, 12 of others"
     costs = [
         cost("weights", lambda n: n.weights, f"{kept}; with the adapters" if has_adapters else kept),
-        cost("gradient and AdamW moments", lambda n: n.gradient + n.moments, "float32, 12 bytes a trained weight"),
+        cost(f"gradient and {optimizer} moments", lambda n: n.gradient + n.moments, f"float32, {bytes_each}"),
     ]
     if config.updates_per_step > 1:
         why = "weights and moments as the last step left them, in main memory, for a stop between two updates"

@@ -150,8 +150,8 @@ def _refusal(fitted: MicroBatches, config: TrainConfig, longest_prompt: int) -> 
     if needs.peak(0) > (fitted.usable_bytes or 0) and fitted.needed_bytes == needs.peak(0):
         return (
             f"sampling {config.engine.sequences_at_once(config)} answers at once needs "
-            f"{shown_bytes(needs.engine.total)} next to the {shown_bytes(needs.moments + needs.copy)} of AdamW, and "
-            f"{usable} are free: lower {config.engine.lower} or sampling.max_new_tokens"
+            f"{shown_bytes(needs.engine.total)} next to the {shown_bytes(needs.moments + needs.copy)} of moments, "
+            f"and {usable} are free: lower {config.engine.lower} or sampling.max_new_tokens"
         )
     ways = ["lower sampling.max_new_tokens or batch.logits_chunk_tokens"]
     if not config.batch.activation_checkpointing:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from groupwise.config import TrainConfig
-from groupwise.model.adapter_options import Adapter
+from groupwise.model.adapter_options import Adapter, NoAdapter
 from groupwise.model.size import ModelSize
 from groupwise.rollout.engine_options import FLOAT32, EngineMemory, InProcess
 
@@ -12,7 +12,7 @@ from groupwise.rollout.engine_options import FLOAT32, EngineMemory, InProcess
 class Needs:
     """Bytes of one process.
 
-    weights, reference: loaded before the first step. moments: AdamW's, from the first step on. copy: of weights
+    weights, reference: loaded before the first step. moments: the optimizer's, from the first step on. copy: of weights
     and moments as the last step left them, from then on too, where a step has several updates. gradient: while
     training. engine: while sampling, which is over when training begins.
     """
@@ -48,6 +48,7 @@ def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0, divi
     if isinstance(config.model.adapter, Adapter):
         weights += trained - (FLOAT32 - config.model.bytes_per_frozen) * size.linear_parameters
         reference = trained
+    moments = _moments(config, size, trained)
     engine, gathered = config.engine.memory(config, size, longest_prompt), 0
     if divided_by > 1:
         layers = 2 * (size.parameters - size.embedding_parameters) // size.layers
@@ -57,11 +58,17 @@ def needs_of(config: TrainConfig, size: ModelSize, longest_prompt: int = 0, divi
     return Needs(
         weights=-(-weights // divided_by),
         reference=-(-reference // divided_by) if config.uses_kl else 0,
-        moments=-(-2 * trained // divided_by),
+        moments=-(-moments // divided_by),
         gradient=-(-trained // divided_by) + gathered,
         engine=engine,
-        copy=-(-3 * trained // divided_by) if config.updates_per_step > 1 else 0,
+        copy=-(-(trained + moments) // divided_by) if config.updates_per_step > 1 else 0,
     )
+
+
+def _moments(config: TrainConfig, size: ModelSize, trained: int) -> int:
+    """Muon has one in place of two of the matrices within layers."""
+    whole = isinstance(config.model.adapter, NoAdapter)
+    return 2 * trained - (FLOAT32 * size.linear_parameters if config.optimizer.type == "muon" and whole else 0)
 
 
 def shown_bytes(count: int) -> str:

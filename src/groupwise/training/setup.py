@@ -42,6 +42,7 @@ from groupwise.track.tracker import Tracker
 from groupwise.training.checkpoint import TrainState
 from groupwise.training.collect import Sampler
 from groupwise.training.identity import agree, of_files, of_tokenizer, versions
+from groupwise.training.optimizer import make_optimizer
 from groupwise.training.step import Prepared, Run
 
 Objects = Mapping[str, Callable[..., Any]]
@@ -73,25 +74,6 @@ def arithmetic_remarks(stated: TrainConfig, config: TrainConfig) -> list[str]:
     return [finding.message for finding in new if finding.level == "warning"]
 
 
-def make_optimizer(policy: Policy, config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW over the trained weights."""
-    options = config.optimizer
-    weights = [weight for _, weight in policy.trainable()]
-    groups: list[dict[str, Any]] = [{"params": weights}]
-    if options.decay_exempt != "none":
-        # Gains and biases are the vectors among the weights; what else a layer has is a matrix.
-        matrices, vectors = ([w for w in weights if (w.ndim > 1) == is_matrix] for is_matrix in (True, False))
-        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=options.lr,
-        betas=(options.beta1, options.beta2),
-        eps=options.epsilon,
-        weight_decay=options.weight_decay,
-        fused=True,
-    )
-
-
 def is_divided(config: TrainConfig, policy: Policy, ranks: Ranks) -> bool:
     """Whether the ranks divide the weights among them, see `model.shard`.
 
@@ -109,6 +91,8 @@ def is_divided(config: TrainConfig, policy: Policy, ranks: Ranks) -> bool:
         # The weights are there already.
         if not any(ranks.gather(free is not None and states > (free + needs.weights) / 2)):
             return False
+    if config.optimizer.type == "muon":
+        raise DataError("optimizer.type=muon needs whole matrices, and the model is divided: set model.shard=none")
     if config.model.router_aux_coefficient > 0:
         raise DataError(
             "model.router_aux_coefficient: the auxiliary loss reads what is inside of layers, which is gone when the "

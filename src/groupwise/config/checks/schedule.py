@@ -14,11 +14,19 @@ def run(config: TrainConfig) -> Iterator[Finding]:
 
 
 def optimizer(config: TrainConfig) -> Iterator[Finding]:
-    """Options of the schedule that do nothing under others."""
+    """Options of the optimizer and its schedule that do nothing under others, or do not go together."""
     options = config.optimizer
     if options.schedule == "constant":
         remedy = "set optimizer.schedule to linear or cosine"
         yield from unused_option(config, "optimizer.final_lr_fraction", "optimizer.schedule=constant", remedy)
+    if options.type == "adamw":
+        yield from unused_option(config, "optimizer.momentum", "optimizer.type=adamw", "set optimizer.type=muon")
+    if options.type == "muon" and config.model.shard == "full":
+        text = (
+            "optimizer.type=muon with model.shard=full: Muon makes whole matrices orthogonal, and a rank has some rows "
+            "of them alone; set optimizer.type=adamw or model.shard=none"
+        )
+        yield error(("optimizer.type", "model.shard"), text)
     if options.weight_decay == 0:
         yield from unused_option(config, "optimizer.decay_exempt", "optimizer.weight_decay=0.0", "set a weight decay")
     yield from _endless_warmup("optimizer.warmup_steps", options.warmup_steps, "run.steps", config.run.steps)
