@@ -1,4 +1,4 @@
-# make demo: train the bundled model and show that it got better. make test: run the tests.
+# make demo: train the bundled model and show that it got better. make test: run the quick tests, make test-all all.
 # Both make a virtual environment in .venv first; nothing else is needed but Python 3.11 or newer.
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,23 +7,23 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # One worker for each core, each with one thread: two busy OpenMP threads can be slower than one.
 TEST := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test vllm-env test-vllm test-all test-exhaustive test-quick lint types format seeds gpu-check model docs docs-pages
+.PHONY: demo test vllm-env test-vllm test-all test-slow test-exhaustive lint types format seeds gpu-check model docs docs-pages
 
 demo: $(VENV)/.installed
 	$(BIN)/groupwise train demo
 
 test: $(VENV)/.installed-dev
 	$(TEST) -m "not slow and not gpu"
+
+# Whole runs, several processes, browsers.
+test-slow: $(VENV)/.installed-dev
 	$(TEST) -m "slow and not gpu and not exhaustive"
 
-test-quick: $(VENV)/.installed-dev
-	$(TEST) -m "not slow and not gpu"
-
-# The rest: the same again for every data set, every fall-back and every sandbox.
+# The same again for every data set, every fall-back and every sandbox.
 test-exhaustive: $(VENV)/.installed-dev
 	$(TEST) -m "exhaustive and not gpu"
 
-test-all: test test-exhaustive
+test-all: test test-slow test-exhaustive
 
 # vLLM in an environment of its own, without a GPU: a build of it for CPUs by others, for tests alone. Python 3.11.
 VLLM := .venv-vllm
