@@ -392,7 +392,7 @@ def test_the_copy_that_samples_is_there_while_sampling_alone(tmp_path: Path, mon
     engines: list[Any] = []
     held: list[tuple[str, int]] = []
 
-    def made(config: TrainConfig, policy: Policy, _say: object = None) -> Any:
+    def made(config: TrainConfig, policy: Policy, *_: object, **__: object) -> Any:
         engines.append(make_engine(config, policy))
         return engines[-1]
 
@@ -452,9 +452,16 @@ def test_a_resumed_run_keeps_the_size_that_fitted(tmp_path: Path, monkeypatch: p
     options = [*UNMEASURED, "batch.micro_batch_tokens=4096", "engine.batch_sequences=4"]
 
     def narrow(
-        config: TrainConfig, policy: Policy, longest: int, ranks: Ranks, tokens: int | None = None, grows: bool = False
+        config: TrainConfig,
+        policy: Policy,
+        longest: int,
+        ranks: Ranks,
+        tokens: int | None = None,
+        grows: bool = False,
+        divided: bool = False,
     ) -> Any:
         assert not grows
+        assert not divided
         with_free(monkeypatch, 2**40)
         with_free(
             monkeypatch, int(fit_micro_batches(config, policy, longest, ranks, 80).needed_bytes / USABLE_SHARE) + 1

@@ -22,6 +22,7 @@ from tests.training.test_ranks_runs import (
     comparable,
     ended,
     list_of,
+    made_once,
     metrics,
     metrics_so_far,
     same_rollouts,
@@ -51,14 +52,16 @@ BY_FOUR = ("grpo", "minibatches", "gdpo", *MORE)
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """All recipes in one process, and divided among two and four."""
-    made = {}
+    folder = made_once(tmp_path_factory, "divided", run_all)
+    return {ranks: folder / str(ranks) for ranks in (1, 2, 4)}
+
+
+def run_all(folder: Path) -> None:
     for ranks in (1, 2, 4):
-        made[ranks] = tmp_path_factory.mktemp(f"ranks{ranks}")
         chosen = {name: options for name, options in ALL.items() if ranks < 4 or name in BY_FOUR}
         runs = [f"{name}={','.join([options[0], *THREE, DIVIDED, *options[1:]])}" for name, options in chosen.items()]
-        code, out = ended(torchrun(ranks, run_ranks.__file__, str(made[ranks]), *runs))
+        code, out = ended(torchrun(ranks, run_ranks.__file__, str(folder / str(ranks)), *runs))
         assert code == 0, out
-    return made
 
 
 @pytest.mark.parametrize(("name", "ranks"), [*((name, 2) for name in ALL), *((name, 4) for name in BY_FOUR)])
@@ -179,7 +182,8 @@ def test_a_rank_that_is_killed_ends_the_others_soon(tmp_path: Path) -> None:
     process, pids = begun(tmp_path, DIVIDED, "run.checkpoint_every_steps=1", ranks=3)
     os.kill(pids[1], signal.SIGKILL)
     _, out = ended(process, 90)
-    assert "rank 1 did not come to" in out or "a rank is gone" in out
+    # The launcher may end the others before they notice.
+    assert "is gone" in out or "SIGTERM" in out
     code, out = ended(resuming(tmp_path / "run", 2, "run.steps=6"))
     assert code == 0, out
 
