@@ -24,8 +24,8 @@ import torch
 
 from groupwise.errors import BrokenRunError
 from groupwise.health.conditions import Context
+from groupwise.health.logs import read_steps
 from groupwise.health.rules import findings
-from groupwise.health.steps import read_steps
 from groupwise.objective.loss import LossInputs
 from groupwise.track.tracker import Tracker
 from groupwise.training import loop, setup, update
@@ -79,11 +79,21 @@ def engine_stale() -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True)
 class Started:
-    """options: on top of the demo. is_broken: whether something is wrong. breaks: what is done to the code."""
+    """options: on top of the demo. is_broken: whether something is wrong. breaks: what is done to the code.
+
+    recipe: what the demo is laid over. was_seen: whether thresholds were chosen with this run in view.
+    """
 
     options: tuple[str, ...] = ()
     is_broken: bool = True
     breaks: Callable[[], AbstractContextManager[Any]] = nullcontext
+    recipe: str = ""
+    was_seen: bool = True
+
+
+def held_out(seed: int, *options: str, recipe: str = "") -> Started:
+    """A healthy run that no threshold was chosen with."""
+    return Started((f"run.seed={seed}", *options), is_broken=False, recipe=recipe, was_seen=False)
 
 
 RUNS: dict[str, Started] = {
@@ -107,6 +117,17 @@ RUNS: dict[str, Started] = {
         ("rewards.correctness.weight=0", "rewards.format.weight=0", "rewards.functions.one.path={own}:one")
     ),
     "entropy bonus 0.3": Started(("entropy.bonus={type: fixed, coefficient: 0.3}",)),
+    "the demo, seed 2": held_out(2),
+    "the demo, seed 3": held_out(3),
+    "GRPO, seed 4": held_out(4, recipe="grpo"),
+    "Dr. GRPO, seed 5": held_out(5, recipe="dr_grpo"),
+    "DAPO, seed 6": held_out(6, "rewards.overlong.buffer_tokens=16", recipe="dapo"),
+    "GSPO, seed 7": held_out(7, recipe="gspo"),
+    "OLMo 3, seed 8": held_out(8, recipe="olmo3"),
+    "learning rate × 3, seed 9": held_out(9, "optimizer.lr=1.8e-3"),
+    "shuffled advantages, seed 10": Started(("run.seed=10",), breaks=advantages_shuffled, was_seen=False),
+    "format reward × 25, seed 11": Started(("run.seed=11", "rewards.format.weight=5.0"), was_seen=False),
+    "learning rate × 10, seed 12": Started(("run.seed=12", "optimizer.lr=6e-3"), was_seen=False),
 }
 
 
@@ -117,7 +138,14 @@ def run(name: str, steps: int, folder: Path) -> str:
         return str(json.loads(ended.read_text()))
     own.write_text(REWARDS)
     started, why = RUNS[name], ""
-    given = ["demo", f"run.steps={steps}", "problems.eval_problems=0", "run.threads=1", f"run.output={output}"]
+    given = [
+        *([RUNS[name].recipe] if RUNS[name].recipe else []),
+        "demo",
+        f"run.steps={steps}",
+        "problems.eval_problems=0",
+        "run.threads=1",
+        f"run.output={output}",
+    ]
     given += [option.replace("{own}", str(own)) for option in started.options]
     with contextlib.redirect_stdout(io.StringIO()), started.breaks():
         try:

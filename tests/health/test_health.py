@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from groupwise.errors import DataError
+from groupwise.health.catalogue import RULES
 from groupwise.health.conditions import Context
 from groupwise.health.finding import HealthFinding
-from groupwise.health.rules import RULES, findings
-from groupwise.health.steps import StepRow, read_steps, rows_of
+from groupwise.health.logs import read_steps
+from groupwise.health.rules import findings, not_judged
+from groupwise.health.steps import StepRow, rows_of
 from groupwise.track.metrics import declared
 from groupwise.training import health_guard
 from tests.support.runs import Quiet, train
@@ -35,14 +38,18 @@ def healthy(step: int) -> dict[str, Any]:
         "eval_accuracy": 0.2 + 0.6 * progress if step % 25 == 0 else None,
         "all_right": 0.4 * progress,
         "all_wrong": 0.3 * (1 - progress),
+        "equal": 0.3,
         "kl_old": 0.001,
         "clipped": 0.01,
+        "clipped_low": 0.004,
+        "clipped_high": 0.006,
         "engine_gap": 1e-6,
         "grad_norm": 0.1 + noise,
         "advantage_mean": 0.0,
         "advantage_std": 0.4,
         "shares": {"correctness": 0.95, "format": 0.05},
         "length": 25.0,
+        "longest": 64.0,
         "repetition": 0.01,
         "answers": 3.0,
         "ungraded": 0.0,
@@ -50,6 +57,7 @@ def healthy(step: int) -> dict[str, Any]:
         "ends_trained": 1.0,
         "unknown_ids": 0.0,
         "first_pass": 1e-7,
+        "not_finite": 0.0,
     }
 
 
@@ -75,50 +83,90 @@ def test_a_healthy_run_has_no_findings() -> None:
     assert fired(made()) == {}
 
 
-@pytest.mark.parametrize(
-    ("rule", "first", "changes"),
-    [
-        # The median of ten is over the limit when the sixth value is: five steps behind the change, or six.
-        ("uniform_output", 86, {"entropy": late(6.0, "entropy")}),
-        ("entropy_explosion", 86, {"entropy": late(2.0, "entropy")}),
-        ("nothing_right", 110, {"correctness": late(0.0, "correctness")}),
-        ("all_truncated", 98, {"truncated": late(1.0, "truncated")}),
-        ("often_truncated", 86, {"truncated": late(1.0, "truncated")}),
-        ("eval_drop", 100, {"eval_accuracy": lambda step: (0.5 if step >= 90 else 0.7) if step % 25 == 0 else None}),
-        ("reward_divergence", 96, {"correctness": late(0.05, "correctness")}),
-        ("too_easy", 93, {"all_right": late(1.0, "all_right")}),
-        ("too_hard", 95, {"all_wrong": late(1.0, "all_wrong")}),
-        ("policy_drift", 86, {"kl_old": late(0.2, "kl_old")}),
-        ("clipping", 86, {"clipped": late(0.3, "clipped")}),
-        ("engine_gap", 83, {"engine_gap": late(0.1, "engine_gap")}),
-        ("no_gradient", 90, {"grad_norm": late(0.0, "grad_norm")}),
-        ("gradient_spikes", 103, {"grad_norm": lambda step: 5.0 if step in (83, 93, 103) else 0.1 + step % 3 / 100}),
-        ("reward_drop", 98, {"correctness": late(0.05, "correctness")}),
-        # The mean of 20 is below 0.4 as soon as 13 of them are 0.1.
-        ("reward_dominated", 93, {"shares": late({"correctness": 0.1, "format": 0.9}, "shares")}),
-        ("repetition", 86, {"repetition": late(0.9, "repetition")}),
-        ("one_answer", 99, {"answers": late(1.0, "answers")}),
-        (
-            "length_growth",
-            88,
-            {"length": late(60.0, "length"), "truncated": late(0.3, "truncated"), "correctness": lambda _: 0.5},
-        ),
-        ("ungraded", 83, {"ungraded": late(0.5, "ungraded")}),
-        ("advantages_against_rewards", 84, {"agreement": late(0.0, "agreement")}),
-        ("ends_not_trained", 83, {"ends_trained": late(0.0, "ends_trained")}),
-        ("unknown_ids", 81, {"unknown_ids": late(0.001, "unknown_ids")}),
-        ("first_pass_ratio", 83, {"first_pass": late(0.5, "first_pass")}),
-        # The median of 30 lies between the numbers before and behind the change when there are 15 of each.
-        ("form_over_task", 95, {"entropy": late(0.6, "entropy"), "correctness": lambda _: 0.5}),
-        ("biased_advantages", 87, {"advantage_mean": late(0.25, "advantage_mean")}),
-    ],
-)
+FIRES: list[tuple[str, int, dict[str, Any]]] = [
+    # The median of ten is over the limit when the sixth value is: five steps behind the change, or six.
+    ("uniform_output", 86, {"entropy": late(6.0, "entropy")}),
+    ("entropy_explosion", 86, {"entropy": late(2.0, "entropy")}),
+    ("nothing_right", 110, {"correctness": late(0.0, "correctness")}),
+    ("all_truncated", 98, {"truncated": late(1.0, "truncated")}),
+    ("often_truncated", 86, {"truncated": late(1.0, "truncated")}),
+    ("eval_drop", 100, {"eval_accuracy": lambda step: (0.5 if step >= 90 else 0.7) if step % 25 == 0 else None}),
+    ("reward_divergence", 96, {"correctness": late(0.05, "correctness")}),
+    ("too_easy", 93, {"all_right": late(1.0, "all_right")}),
+    ("too_hard", 95, {"all_wrong": late(1.0, "all_wrong")}),
+    ("policy_drift", 86, {"kl_old": late(0.2, "kl_old")}),
+    ("clipping", 86, {"clipped": late(0.3, "clipped"), "kl_old": late(0.01, "kl_old")}),
+    ("engine_gap", 83, {"engine_gap": late(0.1, "engine_gap")}),
+    ("no_gradient", 90, {"grad_norm": late(0.0, "grad_norm")}),
+    ("gradient_spikes", 103, {"grad_norm": lambda step: 5.0 if step in (83, 93, 103) else 0.1 + step % 3 / 100}),
+    ("reward_drop", 98, {"correctness": late(0.05, "correctness")}),
+    # The mean of 20 is below 0.4 as soon as 13 of them are 0.1.
+    ("reward_dominated", 93, {"shares": late({"correctness": 0.1, "format": 0.9}, "shares")}),
+    ("repetition", 86, {"repetition": late(0.9, "repetition")}),
+    ("one_answer", 99, {"answers": late(1.0, "answers")}),
+    (
+        "length_growth",
+        88,
+        {"length": late(60.0, "length"), "truncated": late(0.3, "truncated"), "correctness": lambda _: 0.5},
+    ),
+    ("ungraded", 83, {"ungraded": late(0.5, "ungraded")}),
+    ("advantages_against_rewards", 84, {"agreement": late(0.0, "agreement")}),
+    ("ends_not_trained", 83, {"ends_trained": late(0.0, "ends_trained")}),
+    ("unknown_ids", 81, {"unknown_ids": late(0.001, "unknown_ids")}),
+    ("first_pass_ratio", 83, {"first_pass": late(0.5, "first_pass")}),
+    # The median of 30 lies between the numbers before and behind the change when there are 15 of each.
+    ("form_over_task", 95, {"entropy": late(0.6, "entropy"), "correctness": lambda _: 0.5}),
+    ("biased_advantages", 87, {"advantage_mean": late(0.25, "advantage_mean")}),
+    ("not_finite", 85, {"not_finite": late(1.0, "not_finite")}),
+    # 18 of 20 groups are above 0.9 only if nearly all of the 20 steps are: 0.3 + 0.7 · n / 20 > 0.9 from 18 on.
+    ("equal_rewards", 98, {"equal": late(1.0, "equal")}),
+    # 0.01 + (0.4 - 0.01) · n / 20 > 0.05 from 3 on, and 0.4 · n > 20 · 0.004 · 20 from 4 on.
+    ("one_sided_clipping", 84, {"clipped_high": late(0.4, "clipped_high")}),
+    ("one_sided_clipping", 84, {"clipped_low": late(0.4, "clipped_low")}),
+    # 25 of 64 tokens, then all: (25 / 64) · (1 - n / 10) + n / 10 > 0.9 from 9 on.
+    (
+        "pressed_into_limit",
+        89,
+        {"truncated": lambda step: 0.4 if step < 20 else 0.0, "longest": late(25.0, "longest")},
+    ),
+    ("no_progress", 80, {"correctness": lambda step: 0.3 + random.Random(step).uniform(-0.05, 0.05)}),
+    (
+        "entropy_collapse",
+        81,
+        {
+            "entropy": lambda step: 0.3 if step < 41 else 0.01,
+            "correctness": lambda step: 0.3 + random.Random(step).uniform(-0.05, 0.05),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "first", "changes"), FIRES)
 def test_each_rule_fires_as_soon_as_it_can(rule: str, first: int, changes: Mapping[str, Any]) -> None:
     found = fired(made(**changes))
     assert rule in found
     assert abs(found[rule] - first) <= 2
     # What is there now was not there before the change.
-    assert rule not in fired(made(80, **changes))
+    assert rule not in fired(made(79, **changes))
+
+
+def test_every_rule_is_fired_above() -> None:
+    assert {rule for rule, _, _ in FIRES} == {rule.name for rule in RULES}
+
+
+@pytest.mark.parametrize(("rule", "first", "changes"), FIRES)
+def test_each_rule_needs_what_it_says(rule: str, first: int, changes: Mapping[str, Any]) -> None:
+    """It fires with that alone, and without any of it says that it cannot judge."""
+    (needs,) = (one.needs for one in RULES if one.name == rule)
+    rows = made(**changes)
+    alone = [StepRow(step=row.step, **{name: getattr(row, name) for name in needs}) for row in rows]
+    assert abs(fired(alone)[rule] - first) <= 2
+    for name in needs:
+        absent: dict[str, Any] = {name: {} if name in ("components", "shares") else None}
+        without = [replace(row, **absent) for row in rows]
+        assert rule not in fired(without)
+        assert any(rule in rules for rules in not_judged(without).values())
+    assert not any(rule in rules for rules in not_judged(rows).values())
 
 
 def test_an_entropy_that_falls_while_nothing_is_learned() -> None:
@@ -135,6 +183,11 @@ def test_every_rule_says_what_it_means() -> None:
         assert one.meaning
         assert one.last_step == 160
         assert json.loads(json.dumps(one.to_json()))["rule"] == one.rule
+
+
+def test_clipping_within_narrow_bounds_is_usual() -> None:
+    """GSPO clips a ratio that is 0.0003 away from 1: the policy has hardly moved."""
+    assert "clipping" not in fired(made(clipped=lambda _: 0.3))
 
 
 def test_a_form_that_is_learned_together_with_the_task_is_no_finding() -> None:

@@ -18,7 +18,8 @@ def diagnose(
         str,
         typer.Argument(
             metavar="RUN|FILE",
-            help="The folder of a run, or a log of TRL, verl or others: JSON lines, CSV, trainer_state.json, console.",
+            help="The folder of a run, or a log of TRL, verl, prime-rl, W&B or others: JSON lines, CSV, "
+            "trainer_state.json, console, TensorBoard.",
             autocompletion=shell.run_folder,
         ),
     ],
@@ -27,17 +28,22 @@ def diagnose(
     as_json: Json = False,
 ) -> None:
     """Say what is wrong with a run, by rules over its steps. The exit code is 4 if a finding is critical."""
-    from groupwise.health.rules import findings
+    from groupwise.health.logs import read_steps
+    from groupwise.health.rules import findings, not_judged
     from groupwise.health.run import context_of
-    from groupwise.health.steps import read_steps
 
     rows = read_steps(Path(run))
     found = findings(rows, context_of(Path(run), vocabulary, eval_problems))
     if as_json:
-        print_json({"steps": rows[-1].step, "findings": [one.to_json() for one in found]})
+        print_json(
+            {"steps": rows[-1].step, "findings": [one.to_json() for one in found], "not_judged": not_judged(rows)}
+        )
     else:
         for one in found:
             typer.echo(f"{one.severity:8} {one.rule}, from step {one.first_step}: {one.text}")
+        lacking = [f"{', '.join(rules)} ({why})" for why, rules in not_judged(rows).items()]
+        if lacking:
+            typer.echo(f"not judged: {'; '.join(lacking)}")
         typer.echo(f"{rows[-1].step} steps, {len(found) or 'no'} findings")
     if any(one.severity == "critical" for one in found):
         raise typer.Exit(4)

@@ -6,10 +6,12 @@ accuracies, and healthy and broken ones of the bundled model (benchmarks/health_
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from statistics import fmean, median, pvariance
+from typing import TypeVar
 
 from groupwise.health.steps import StepRow
 
@@ -42,14 +44,31 @@ Fired = tuple[int, str]
 def windows(
     rows: Sequence[StepRow], of: Callable[[StepRow], float | None], size: int
 ) -> Iterator[tuple[int, list[float]]]:
-    """Each step at which `size` steps back from it have numbers, with these; gaps in a log make no window shorter."""
+    """Each step at which `size` steps back from it have numbers, with these; gaps in a log make no window shorter.
+
+    A log of every tenth step has a tenth of the numbers; half of those that its first steps let one expect are enough.
+    """
     known = [(row.step, value) for row in rows if (value := of(row)) is not None]
+    spacing = spacing_of([step for step, _ in known])
     first = 0
     for at, (step, _) in enumerate(known):
         while known[first][0] <= step - size:
             first += 1
-        if step - size + 1 >= known[0][0] and at - first + 1 >= size // 2:
+        if step - size + spacing >= known[0][0] and at - first + 1 >= size // (2 * spacing):
             yield step, [value for _, value in known[first : at + 1]]
+
+
+def spacing_of(steps: Sequence[int]) -> int:
+    """Every how many steps a log has a line, by its first ones."""
+    return max(1, int(median(later - earlier for earlier, later in pairwise(steps[:20])))) if len(steps) > 2 else 1
+
+
+T = TypeVar("T")
+
+
+def earlier(means: Mapping[int, T], step: int) -> T | None:
+    """What was there at a step, or at the last one before that the log has, up to 25 back."""
+    return next((means[at] for at in range(step, step - 26, -1) if at in means), None)
 
 
 def start_of(rows: Sequence[StepRow], of: Value) -> float | None:
@@ -58,7 +77,8 @@ def start_of(rows: Sequence[StepRow], of: Value) -> float | None:
         return None
     begin = rows[0].step
     early = [value for row in rows if START[0] <= row.step - begin + 1 <= START[1] and (value := of(row)) is not None]
-    return median(early) if len(early) >= 10 else None
+    spacing = spacing_of([row.step for row in rows if of(row) is not None])
+    return median(early) if len(early) >= max(2, 10 // spacing) else None
 
 
 def uniform(rows: Sequence[StepRow], context: Context) -> Iterator[Fired]:
@@ -82,7 +102,7 @@ def collapse(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     start = start_of(rows, lambda row: row.entropy)
     rewards = dict(windows(rows, lambda row: row.correctness, 30))
     for step, values in windows(rows, lambda row: row.entropy, 10) if start is not None else ():
-        now, before = rewards.get(step), rewards.get(step - 50)
+        now, before = earlier(rewards, step), earlier(rewards, step - 50)
         if now is None or before is None or median(values) >= 0.1 * (start or 0.0):
             continue
         if fmean(now) < fmean(before) + 0.02 and fmean(now) < 0.9:
@@ -198,11 +218,18 @@ def drift(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
             yield step, f"the policy moves {median(values):.2f} nats per token within a step"
 
 
+CLIPPED_NATS = 1.2 - 1 - math.log(1.2)
+"""r - 1 - log r of a token at the bound of 1.2: less per clipped token than half of that means that the bounds are
+narrow, as GSPO's, and not that the steps are large."""
+
+
 def clipped(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
-    """Many tokens are clipped."""
+    """Many tokens are clipped, and the policy moved as far as that says."""
+    moved = dict(windows(rows, lambda row: row.kl_old, 10))
     for step, values in windows(rows, lambda row: row.clipped, 10):
-        if median(values) > 0.2:
-            yield step, f"{100 * median(values):.0f} % of the tokens are clipped"
+        share = median(values)
+        if share > 0.2 and (step not in moved or median(moved[step]) > 0.5 * share * CLIPPED_NATS):
+            yield step, f"{100 * share:.0f} % of the tokens are clipped"
 
 
 def engine(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean, median, pvariance
 
-from groupwise.health.conditions import Context, Fired, start_of, windows
+from groupwise.health.conditions import Context, Fired, earlier, start_of, windows
 from groupwise.health.steps import StepRow
 
 FORM_ENTROPY = 4 / 3
@@ -30,10 +30,10 @@ def form(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
         for name in names
     }
     for step, now in entropy.items():
-        earlier, before = entropy.get(step - 20), correct.get(step - 50)
-        if earlier is None or before is None or step not in correct:
+        recent, before = earlier(entropy, step - 20), earlier(correct, step - 50)
+        if recent is None or before is None or step not in correct:
             continue
-        if now < FORM_ENTROPY * start or now < 1.1 * earlier or correct[step] > before + 0.05:
+        if now < FORM_ENTROPY * start or now < 1.1 * recent or correct[step] > before + 0.05:
             continue
         for name, means in others.items():
             first = means[min(means)] if means else 0.0
@@ -113,9 +113,10 @@ def longer(rows: Sequence[StepRow], _: Context) -> Iterator[Fired]:
     correct = dict(windows(rows, lambda row: row.correctness, 20))
     cut = dict(windows(rows, lambda row: row.truncated, 20))
     for step, values in windows(rows, lambda row: row.length, 20) if start else ():
-        if step not in cut or correct.get(step) is None or correct.get(step - 50) is None:
+        before = earlier(correct, step - 50)
+        if step not in cut or step not in correct or before is None:
             continue
-        is_no_better = fmean(correct[step]) < fmean(correct[step - 50]) + 0.02
+        is_no_better = fmean(correct[step]) < fmean(before) + 0.02
         if fmean(values) > 1.5 * (start or 0.0) and fmean(cut[step]) > 0.1 and is_no_better:
             yield (
                 step,

@@ -1,15 +1,14 @@
-"""Steps in the form that the rules read, out of the logs of groupwise and of other trainers."""
+"""Steps in the form that the rules read, out of the lines of the logs of groupwise and of other trainers."""
 
-import csv
-import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from groupwise.errors import DataError
+from groupwise.health import names
+from groupwise.health.names import ALIASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +16,12 @@ class StepRow:
     """What a step measured; None for what a log does not say. Fractions from 0 to 1, nats per token.
 
     components: mean rewards but for correctness. shares: of each reward in the variance of their sum within groups,
-    correctness included. eval_count: problems that it is over. eval_error: standard error. repetition: share of an
-    answer that was there before. answers: different ones in a group. ungraded: answers that could not be judged.
-    agreement: correlation of advantages and rewards. ends_trained: share of the ends of answers that have a weight.
-    unknown_ids: share of sampled ids without a token. first_pass: distance of the ratio to 1 before the first update.
+    correctness included. eval_count: problems that it is over. eval_error: standard error. equal: groups whose rewards
+    are equal. clipped_low, clipped_high: tokens at either bound that lose their gradient. longest: tokens of an answer.
+    repetition: share of an answer that was there before. answers: different ones in a group. ungraded: answers that
+    could not be judged. agreement: correlation of advantages and rewards. ends_trained: share of the ends of answers
+    that have a weight. unknown_ids: share of sampled ids without a token. first_pass: distance of the ratio to 1 before
+    the first update. not_finite: 1 where a loss, a gradient or an entropy is no number, 0 where they are.
     """
 
     step: int
@@ -33,14 +34,18 @@ class StepRow:
     eval_error: float | None = None
     all_right: float | None = None
     all_wrong: float | None = None
+    equal: float | None = None
     kl_old: float | None = None
     clipped: float | None = None
+    clipped_low: float | None = None
+    clipped_high: float | None = None
     engine_gap: float | None = None
     grad_norm: float | None = None
     advantage_mean: float | None = None
     advantage_std: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     length: float | None = None
+    longest: float | None = None
     repetition: float | None = None
     answers: float | None = None
     ungraded: float | None = None
@@ -48,183 +53,205 @@ class StepRow:
     ends_trained: float | None = None
     unknown_ids: float | None = None
     first_pass: float | None = None
+    not_finite: float | None = None
 
 
-# The first of these that a row has. Of groupwise, TRL, verl, prime-rl, and logs of others.
-ALIASES: dict[str, tuple[str, ...]] = {
-    "step": ("step", "global_step", "training/global_step", "_step"),
-    "correctness": (
-        "reward/correctness/mean", "rewards/accuracy_reward/mean", "rewards/correctness/mean", "accuracy",
-        "critic/score/mean", "reward/mean",
-    ),
-    "total": ("reward/total/mean", "reward", "critic/rewards/mean", "reward_avg"),
-    "entropy": (
-        "policy/entropy", "entropy", "actor/entropy", "actor/entropy_loss", "entropy/mean", "entropy_avg",
-        "completion/neg_logp",
-    ),
-    "truncated": (
-        "completion/truncated_fraction", "completions/clipped_ratio", "response_length/clip_ratio", "is_truncated/mean",
-    ),
-    "eval_accuracy": ("eval/sampled/accuracy", "eval/greedy/accuracy", "eval_acc", "eval/accuracy", "val-core/acc"),
-    "eval_count": ("eval/sampled/problems", "eval/greedy/problems"),
-    "eval_error": ("eval/sampled/standard_error", "eval/greedy/standard_error"),
-    "all_right": ("groups/all_right", "solve_all", "batch/solve_all"),
-    "all_wrong": ("groups/all_wrong", "solve_none", "batch/solve_none"),
-    "kl_old": ("policy/approx_kl_k3", "actor/ppo_kl", "approx_kl"),
-    "engine_gap": ("engine/logp_gap_mean", "sampling/sampling_logp_difference/mean", "mismatch_kl/mean"),
-    "grad_norm": ("optimizer/grad_norm", "grad_norm", "actor/grad_norm", "optim/grad_norm"),
-    "advantage_mean": ("advantage/mean", "critic/advantages/mean", "adv_avg"),
-    "advantage_std": ("advantage/std", "adv_std"),
-    "length": (
-        "completion/tokens", "completions/mean_length", "response_length/mean", "seq_len/all/mean", "avg_response_len",
-    ),
-    "repetition": ("completion/repetition",),
-    "answers": ("groups/unique_answers",),
-    "ungraded": ("completion/ungraded_fraction",),
-    "agreement": ("advantage/reward_correlation",),
-    "ends_trained": ("policy/trained_end_fraction",),
-    "unknown_ids": ("completion/unknown_id_fraction",),
-    "first_pass": ("policy/first_pass_ratio_deviation",),
-}  # fmt: skip
-COMPONENT = re.compile(r"(?:reward/(?P<a>.+)/mean|rewards/(?P<b>.+)/mean|(?P<c>\w+)_reward_avg)")
-SHARE = re.compile(r"reward/(.+)/variance_fraction")
-CLIPPED = re.compile(r"policy/clip_fraction_\w+|clip_ratio/region_mean|actor/pg_clipfrac")
-
-_AS_THEY_ARE = (
-    "length", "repetition", "answers", "ungraded", "agreement", "ends_trained", "unknown_ids", "first_pass",
-)  # fmt: skip
+_AS_THEY_ARE = tuple(sorted(set(ALIASES) - {"step", "correctness", "total", "eval_accuracy"}))
+_PERCENT = ("eval_accuracy", "truncated", "clipped", "clipped_low", "clipped_high", "equal")
 
 
 def step_of(row: Mapping[str, Any]) -> StepRow | None:
-    """A line of a log; None without a step."""
+    """A line of a log, its names as `names.plain` has them; None without a step. Scales are those of the log.
+
+    Correctness is None where no name says which reward that is: `rows_of` asks the whole log.
+    """
 
     def number(kind: str) -> float | None:
-        for name in ALIASES[kind]:
-            value = _number(row.get(name))
-            if value is not None:
-                return value
-        return None
+        return next((value for name in ALIASES[kind] if (value := number_of(row.get(name))) is not None), None)
 
     step = number("step")
     if step is None:
         return None
-    total, correctness = number("total"), number("correctness")
     components: dict[str, float] = {}
     shares: dict[str, float] = {}
     for name, value in row.items():
-        found = COMPONENT.fullmatch(name)
-        short = found and (found["a"] or found["b"] or found["c"])
-        if short and short not in ("total", "correctness", "accuracy_reward") and (made := _number(value)) is not None:
+        short = _component(name)
+        if short and (made := number_of(value)) is not None:
             components[short] = made
-        part = SHARE.fullmatch(name)
-        if part and part[1] != "total" and (made := _number(value)) is not None:
+        part = names.SHARE.fullmatch(name)
+        if part and (made := number_of(value)) is not None:
             shares[part[1]] = made
-    if correctness is None and total is not None:
-        # A log of the sum and of the other parts: what is left.
-        correctness = total - math.fsum(components.values())
-    clipped = [value for name, own in row.items() if CLIPPED.fullmatch(name) and (value := _number(own)) is not None]
-    accuracy = number("eval_accuracy")
-    if accuracy is not None and accuracy > 1:
-        accuracy /= 100
+    if "reward/all/mean" in row:
+        # Of prime-rl: these are the means of its environments.
+        components = {name: value for name, value in components.items() if f"reward/{name}/mean" not in row}
     return StepRow(
         step=int(step),
-        correctness=correctness,
+        correctness=number("correctness"),
         components=components,
-        entropy=number("entropy"),
-        truncated=number("truncated"),
-        eval_accuracy=accuracy,
-        eval_count=number("eval_count"),
-        eval_error=number("eval_error"),
-        all_right=number("all_right"),
-        all_wrong=number("all_wrong"),
-        kl_old=number("kl_old"),
-        clipped=math.fsum(clipped) if clipped else None,
-        engine_gap=number("engine_gap"),
-        grad_norm=number("grad_norm"),
-        advantage_mean=number("advantage_mean"),
-        advantage_std=number("advantage_std"),
+        eval_accuracy=_evaluated(row, number("eval_accuracy")),
+        clipped=_sum(row, (name for name in row if names.CLIPPED.fullmatch(name))),
         shares=shares,
+        not_finite=_not_finite(row),
         **{name: number(name) for name in _AS_THEY_ARE},
     )
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """A finite number, as one or as text; None for anything else."""
+    made = _float(value)
+    return made if made is not None and math.isfinite(made) else None
+
+
+def _float(value: Any) -> float | None:
     if isinstance(value, bool) or value is None or value == "":
         return None
     try:
-        made = float(value)
+        return float(value)
     except (TypeError, ValueError):
         return None
-    return made if math.isfinite(made) else None
+
+
+def _component(name: str) -> str | None:
+    found = names.COMPONENT.fullmatch(name)
+    short = found and (found["a"] or found["b"] or found["c"] or found["d"])
+    return short if short and short not in names.NO_COMPONENT else None
+
+
+def _sum(row: Mapping[str, Any], of: Iterable[str]) -> float | None:
+    known = [value for name in of if (value := number_of(row[name])) is not None]
+    return math.fsum(known) if known else None
+
+
+def _evaluated(row: Mapping[str, Any], named: float | None) -> float | None:
+    """The mean over data sets, where each has its own name."""
+    for pattern in names.EVALUATED if named is None else ():
+        known = [
+            value for name, own in row.items() if pattern.fullmatch(name) and (value := number_of(own)) is not None
+        ]
+        if known:
+            return math.fsum(known) / len(known)
+    return named
+
+
+def _not_finite(row: Mapping[str, Any]) -> float | None:
+    known = [value for name in names.FINITE if (value := _float(row.get(name))) is not None]
+    return float(not all(math.isfinite(value) for value in known)) if known else None
 
 
 def rows_of(lines: Iterable[Mapping[str, Any]], name: str) -> list[StepRow]:
-    """The steps of a log, in order; of a step that stands there more than once the last numbers.
+    """The steps of a log, in order. Where a run was resumed and did steps again, the earlier ones do not count.
 
     Raises:
-        DataError: without a step that has a reward or an accuracy, which every rule needs.
+        DataError: without a step that has a reward or an accuracy, or with the columns of several runs.
     """
-    merged: dict[int, dict[str, Any]] = {}
-    for line in lines:
-        made = step_of(line)
-        if made is not None:
-            own = merged.setdefault(made.step, {})
-            own.update({key: value for key, value in line.items() if value is not None and value != ""})
-    rows = [made for step in sorted(merged) if (made := step_of(merged[step])) is not None]
+    merged = _merged(lines, name)
+    made = [(merged[step], row) for step in sorted(merged) if (row := step_of(merged[step])) is not None]
+    rows = _fractions(_with_task(made), [line for line, _ in made])
     if not any(row.correctness is not None or row.eval_accuracy is not None for row in rows):
-        names = ", ".join(sorted({key for line in merged.values() for key in line})[:12])
+        known = ", ".join(sorted({key for line in merged.values() for key in line})[:12])
         raise DataError(
             f"'{name}' has no steps with a reward or an accuracy under a name that is known; it has "
-            f"{names or 'no steps'}"
+            f"{known or 'no steps'}"
         )
     return rows
 
 
-def read_steps(path: Path) -> list[StepRow]:
-    """The steps of a run's folder or of a file: JSON lines, CSV, trainer_state.json of TRL, or verl's console log.
-
-    Raises:
-        DataError: for what is none of these.
-    """
-    file = path / "metrics.jsonl" if path.is_dir() else path
-    if not file.is_file():
-        raise DataError(f"'{path}' is neither the folder of a run with metrics.jsonl nor a file")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"'{file}' cannot be read as text: {error}") from error
-    return rows_of(_lines(text), str(path))
-
-
-def _lines(text: str) -> Sequence[Mapping[str, Any]]:
-    start = text.lstrip()[:1]
-    if start == "{":
-        try:
-            whole = json.loads(text)
-        except ValueError:
-            return [line for part in text.splitlines() if isinstance(line := _json(part), dict)]
-        if isinstance(whole, dict) and isinstance(whole.get("log_history"), list):
-            return [line for line in whole["log_history"] if isinstance(line, dict)]
-        return [whole]
-    console = [found for line in text.splitlines() if (found := _console(line))]
-    if console:
-        return console
-    return list(csv.DictReader(text.splitlines()))
+def _merged(lines: Iterable[Mapping[str, Any]], log: str) -> dict[int, dict[str, Any]]:
+    merged: dict[int, dict[str, Any]] = {}
+    runs: set[str] = set()
+    newest: int | None = None
+    read = [_plain(line, runs) for line in lines]
+    if len(runs) > 1:
+        raise DataError(f"'{log}' has the columns of several runs, {', '.join(sorted(runs)[:4])}: leave those of one")
+    stepped = [(step, line) for line in read if (step := _step(line)) is not None]
+    if len(stepped) > 2 and all(one > other for (one, _), (other, _) in pairwise(stepped)):
+        stepped.reverse()
+    for step, line in stepped:
+        if _has_reward(line):
+            if newest is not None and step < newest:
+                merged = {other: own for other, own in merged.items() if other < step}
+            newest = step
+        merged.setdefault(step, {}).update(line)
+    return merged
 
 
-def _json(text: str) -> Any:
-    try:
-        made = json.loads(text)
-    except ValueError:
-        return None
-    if isinstance(made, dict) and isinstance(made.get("data"), dict):
-        # verl's file logger has the numbers one level below.
-        return {"step": made.get("step"), **made["data"]}
+def _plain(line: Mapping[str, Any], runs: set[str]) -> dict[str, Any]:
+    """Without what is empty, and by plain names; whose columns they are is noted."""
+    made: dict[str, Any] = {}
+    for name, value in line.items():
+        # A line that is longer than the head of its table has what is left under no name.
+        if not isinstance(name, str) or value is None or value == "" or name.endswith(("__MIN", "__MAX")):
+            continue
+        run = names.run_of(name)
+        if run is not None:
+            runs.add(run)
+        made.setdefault(names.plain(name), value)
     return made
 
 
-def _console(line: str) -> dict[str, Any]:
-    """`step:3 - actor/entropy:0.21 - …`, as verl prints it."""
-    parts = re.findall(r"([\w/\-@. ]+?):(-?\d[\d.e+\-]*)(?: - |$)", line)
-    made = {name.strip(" -"): value for name, value in parts}
-    return made if "step" in made and len(made) > 3 else {}
+def _step(line: Mapping[str, Any]) -> int | None:
+    known = (number_of(line.get(name)) for name in ALIASES["step"])
+    return next((int(step) for step in known if step is not None), None)
+
+
+def _has_reward(line: Mapping[str, Any]) -> bool:
+    return any(name in line for kind in ("correctness", "total") for name in ALIASES[kind])
+
+
+def _with_task(made: Sequence[tuple[Mapping[str, Any], StepRow]]) -> list[StepRow]:
+    """Correctness where no line calls it that: a part of the reward, what the other parts leave of it, or all of it."""
+    rows = [row for _, row in made]
+    if any(row.correctness is not None for row in rows):
+        return rows
+    parts = frozenset(name for row in rows for name in row.components)
+    task = names.task_of(parts)
+    is_sum = any(names.COMPONENT.fullmatch(name) and name.endswith("_reward_avg") for line, _ in made for name in line)
+    done = []
+    for line, row in made:
+        total = next((value for name in ALIASES["total"] if (value := number_of(line.get(name))) is not None), None)
+        rest = {name: value for name, value in row.components.items() if name != task}
+        if task is not None:
+            own = row.components.get(task)
+        else:
+            own = total - math.fsum(row.components.values()) if is_sum and total is not None else total
+        done.append(replace(row, correctness=own, components=rest))
+    return done
+
+
+def _fractions(rows: list[StepRow], lines: Sequence[Mapping[str, Any]]) -> list[StepRow]:
+    """Percent as fractions, counts of groups as shares, and a reward on another scale as one from 0 to 1."""
+    for name in _PERCENT:
+        if max((getattr(row, name) or 0.0 for row in rows), default=0.0) > 1:
+            changed: list[dict[str, Any]] = [{name: _times(getattr(row, name), 0.01)} for row in rows]
+            rows = [replace(row, **change) for row, change in zip(rows, changed, strict=True)]
+    if any((row.all_right or 0.0) > 1 or (row.all_wrong or 0.0) > 1 for row in rows):
+        rows = [_shared(row, number_of(line.get("batch/solve_partial"))) for row, line in zip(rows, lines, strict=True)]
+    if min((row.eval_accuracy or 0.0 for row in rows), default=0.0) < 0:
+        rows = [
+            row if row.eval_accuracy is None else replace(row, eval_accuracy=(row.eval_accuracy + 1) / 2)
+            for row in rows
+        ]
+    known = [row.correctness for row in rows if row.correctness is not None]
+    lowest = [value for line in lines if (value := number_of(line.get(names.LOWEST))) is not None]
+    highest = [value for line in lines if (value := number_of(line.get(names.HIGHEST))) is not None]
+    low, high = min([*known, *lowest], default=0.0), max([*known, *highest], default=1.0)
+    if low >= 0 and high <= 1:
+        return rows
+    # Most that are below 0 are -1 for a wrong answer and 1 for a right one.
+    low, high = (min(low, -1.0), max(high, 1.0)) if low < 0 else (0.0, high)
+    return [
+        replace(row, correctness=None if row.correctness is None else (row.correctness - low) / (high - low))
+        for row in rows
+    ]
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _shared(row: StepRow, partial: float | None) -> StepRow:
+    """Without the groups in between, counts say nothing."""
+    if partial is None or row.all_right is None or row.all_wrong is None:
+        return replace(row, all_right=None, all_wrong=None)
+    groups = max(row.all_right + row.all_wrong + partial, 1.0)
+    return replace(row, all_right=row.all_right / groups, all_wrong=row.all_wrong / groups)

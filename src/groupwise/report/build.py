@@ -18,7 +18,7 @@ from groupwise.errors import DataError
 from groupwise.explaining.equation import equation_of
 from groupwise.explaining.techniques import cards_of
 from groupwise.health.finding import HealthFinding
-from groupwise.health.rules import findings
+from groupwise.health.rules import findings, not_judged
 from groupwise.health.run import context_of
 from groupwise.health.steps import rows_of
 from groupwise.page import block, html_page
@@ -60,13 +60,14 @@ def report_of(path: str) -> Iterator[str]:
         first = [row for step in list(files)[:ENDS] for row in _of_step(step, files[step])]
         last = [row for step in list(files)[-ENDS:] for row in _of_step(step, files[step])]
         charts = charts_of(rows, summary)
+        steps = rows_of(rows, path)
         name = Path(path).resolve().name
         body = "\n".join(
             [
                 f'<header class="top"><h1>{html.escape(name)} <span class="quiet">report</span></h1>',
                 '<button type="button" id="theme">Theme</button></header>\n<main>',
                 f'<p class="verdict {verdict.kind}" role="status">{html.escape(verdict.text)}</p>',
-                *_findings(findings(rows_of(rows, path), context_of(Path(began)))),
+                *_findings(findings(steps, context_of(Path(began))), not_judged(steps)),
                 *_table("Before and after", ("measured", "before", "after"), before_and_after(summary)),
                 *_charts(len(charts), [chart.title for chart in charts]),
                 '<section id="picked" aria-label="Completions"><h2>Completions</h2></section>' if last else "",
@@ -84,13 +85,21 @@ def report_of(path: str) -> Iterator[str]:
         return html_page(f"{name}: report", body, [style], [library, script], {"data": block(data)}, inline_styles=True)
 
 
-def _findings(found: Sequence[HealthFinding]) -> Iterator[str]:
+def _findings(found: Sequence[HealthFinding], unjudged: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield '<section aria-label="Health"><h2>Health</h2>'
     yield '<ul class="findings">' if found else "<p>No rule found anything wrong.</p>"
     for one in found:
         rule, text = html.escape(one.rule.replace("_", " ")), html.escape(one.text)
         yield f'<li class="{one.severity}"><b>{one.severity}: {rule}</b>, from step {one.first_step}: {text}</li>'
-    yield "</ul></section>" if found else "</section>"
+    yield "</ul>" if found else ""
+    if unjudged:
+        count = sum(len(rules) for rules in unjudged.values())
+        yield f"<details><summary>{count} rules could not be judged</summary><ul>"
+        for lacking, rules in unjudged.items():
+            names = ", ".join(rule.replace("_", " ") for rule in rules)
+            yield f"<li>{html.escape(lacking)}: {html.escape(names)}</li>"
+        yield "</ul></details>"
+    yield "</section>"
 
 
 def _of_step(step: int, file: Path) -> list[Row]:

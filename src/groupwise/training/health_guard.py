@@ -7,8 +7,9 @@ from typing import Any
 from groupwise.errors import DataError
 from groupwise.health.conditions import Context
 from groupwise.health.finding import HealthFinding
+from groupwise.health.logs import read_steps
 from groupwise.health.rules import findings
-from groupwise.health.steps import StepRow, read_steps, step_of
+from groupwise.health.steps import StepRow, step_of
 
 EVERY_STEPS = 5
 """How often the rules are asked at first. They look at all steps so far, so that in a long run it is every hundredth of
