@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
+from groupwise.errors import DataError
 from groupwise.track import background
 from groupwise.track.background import Background
 from groupwise.track.rollouts import Rollouts, packed
@@ -49,10 +51,23 @@ class Kept(Sink):
         self.heard.append(summary)
 
 
+def _given(sink: Sink, _config: TrainConfig, _context: RunContext) -> Sink:
+    return sink
+
+
+REPORT = "<!doctype html><title>report</title><p>Better.</p>"
+
+
 def followed(name: Any, open_sink: Any, folder: Path, steps: Sequence[int] = (1, 2), done: int = 0) -> list[str]:
     """A run of some steps; what the screen hears."""
+
+    def write_report() -> Path:
+        page = folder / "report.html"
+        page.write_text(REPORT)
+        return page
+
     screen = Notes()
-    tracker = Background(name, open_sink, screen)
+    tracker = Background(name, open_sink, screen, write_report=write_report)
     tracker.start(CONFIG, RunContext(folder, done, {}))
     for step in steps:
         tracker.step({"step": step, "reward/total/mean": step / 4, "policy/loss": float("nan"), "why": "text"})
@@ -66,6 +81,36 @@ def test_a_sink_hears_everything_in_order_and_only_finite_numbers(tmp_path: Path
     assert followed("csv", lambda _config, _context: kept, tmp_path) == []
     assert kept.heard[:3] == [(1, {"step": 1, "reward/total/mean": 0.25}), (1, "<b>2</b>"), (2, kept.heard[2][1])]
     assert kept.heard[-1]["steps"] == 2
+
+
+def test_the_report_is_written_for_those_that_show_it_and_comes_before_the_end(tmp_path: Path) -> None:
+    class Shown(Kept):
+        def report(self, step: int, page: Path) -> None:
+            self.heard.append((step, page.read_text()))
+
+    followed("csv", lambda _config, _context: Kept(), tmp_path)
+    assert not (tmp_path / "report.html").exists()
+    shown = Shown()
+    assert followed("wandb", lambda _config, _context: shown, tmp_path) == []
+    assert shown.heard[-2] == (2, REPORT)
+    assert shown.heard[-1]["steps"] == 2
+
+
+def test_an_interrupted_run_or_one_without_a_report_ends_without_it(tmp_path: Path) -> None:
+    class Shown(Kept):
+        def report(self, step: int, page: Path) -> None:
+            self.heard.append((step, page))
+
+    def fail() -> Path:
+        raise DataError("nothing to report")
+
+    for summary, write in ((None, lambda: tmp_path), ({"steps": 1}, fail)):
+        shown, screen = Shown(), Notes()
+        tracker = Background("wandb", partial(_given, shown), screen, write_report=write)
+        tracker.start(CONFIG, RunContext(tmp_path, 0, {}))
+        tracker.finish(summary)
+        assert shown.heard == [summary]
+        assert screen.notes == []
 
 
 def test_one_that_fails_is_dropped_with_one_warning(tmp_path: Path) -> None:
@@ -157,6 +202,8 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"reward/total/mean" in content
     assert b"rollouts" in content
     assert b"samples_per_prompt" in content
+    (page,) = written.parent.glob("files/media/html/report*.html")
+    assert page.read_text() == REPORT
 
 
 @pytest.mark.slow
@@ -170,6 +217,8 @@ def test_trackio_keeps_it_in_its_database(tmp_path: Path, monkeypatch: pytest.Mo
     means = [(entry["step"], entry["reward/total/mean"]) for entry in logs if "reward/total/mean" in entry]
     assert means == [(1, 0.25), (2, 0.5)]
     assert len([entry for entry in logs if "rollouts" in entry]) == 2
+    (page,) = (tmp_path / "trackio").rglob("*.html")
+    assert page.read_text() == REPORT
 
 
 @pytest.mark.slow
@@ -183,4 +232,6 @@ def test_mlflow_has_metrics_options_and_rollouts(tmp_path: Path, monkeypatch: py
     assert [(metric.step, metric.value) for metric in history] == [(1, 0.25), (2, 0.5)]
     (table,) = (tmp_path / "trackers" / "mlflow").rglob("step_000002.json")
     assert json.loads(table.read_text())["rollouts"][0]["completion"] == "<b>2</b>"
+    (page,) = (tmp_path / "trackers" / "mlflow").rglob("report.html")
+    assert page.read_text() == REPORT
     assert client.get_run(name).info.status == "FINISHED"

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,14 @@ def test_a_run_elsewhere_is_followed_until_it_is_complete(tmp_path: Path, capsys
         files.step({**LINE, "step": 2, "time/step_seconds": 2.0})
         folder.close()
 
-    watch(str(folder.path), ConsoleTracker(Console(width=200)), wait)
+    def judge(line: Mapping[str, Any]) -> list[str] | None:
+        return ["warning clipping from step 2"] if line["step"] == 2 else None
+
+    watch(str(folder.path), ConsoleTracker(Console(width=200)), wait, judge)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition("  ")[0] for line in lines[:2]] == ["step 1/8", "step 2/8"]
-    assert lines[2:] == ["no process trains the run now: it is at step 2 of 8"]
+    assert [line.partition("  ")[0] for line in (lines[0], lines[2])] == ["step 1/8", "step 2/8"]
+    assert lines[1] == "warning clipping from step 2: groupwise diagnose says more"
+    assert lines[3:] == ["no process trains the run now: it is at step 2 of 8"]
     assert lines[0].endswith("eta 0:14")
     with pytest.raises(DataError, match="not the folder of a run"):
         watch(str(tmp_path), ConsoleTracker(Console()), wait)

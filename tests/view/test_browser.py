@@ -180,6 +180,30 @@ def test_tokens_have_the_colours_of_their_numbers(page: Any, address: str) -> No
     assert page.locator("#readout").text_content().startswith("token 1: ")
 
 
+def test_parts_that_a_reward_scored_are_underlined_with_their_score(page: Any, tmp_path: Path) -> None:
+    text = "Let us add: 2 + 2 = 4."
+    spans = {"steps": [[0, 3, 0.5], [3, 6, 0.0]]}
+    run = run_of(tmp_path / "run", {1: [[row(0, 0, text, True, spans=spans), row(0, 1, text, True)]]})
+    (tmp_path / "page.html").write_text("".join(page_of(str(run))), encoding="utf-8")
+    visit(page, f"{(tmp_path / 'page.html').as_uri()}#row=1.0.0")
+    page.wait_for_selector(".completion span")
+    marks = page.evaluate(
+        "[...document.querySelectorAll('.completion span')].map((s) => [s.className, s.dataset.score])"
+    )
+    good, bad = "scored is-good", "scored is-bad"
+    assert [mark[0] for mark in marks[:7]] == [good, good, good, bad, bad, bad, ""]
+    assert [mark[1] for mark in marks[:7]] == [None, None, "0.50", None, None, "0.00", None]
+    assert "".join(page.locator(".completion span").all_text_contents()) == text
+    assert "steps, part by part" in page.locator(".facts").text_content()
+    assert "Underlined" in page.locator("#legend").text_content()
+    page.locator(".completion span").nth(1).hover()
+    assert "steps: 0.50 for the tokens 1 to 3" in page.locator("#readout").text_content()
+    assert serious_faults(page) == []
+    page.locator(".row").nth(1).click()
+    page.wait_for_function("() => document.querySelectorAll('.scored').length === 0")
+    assert "Underlined" not in page.locator("#legend").text_content()
+
+
 def test_a_link_brings_the_view_back(page: Any, address: str) -> None:
     visit(page, address)
     page.locator("#outcomes .chip", has_text="wrong").click()

@@ -208,3 +208,14 @@ def test_every_script_is_in_the_page(run: Path) -> None:
     folder = Path(__file__).parents[2] / "src" / "groupwise" / "view"
     assert sorted(SCRIPTS) == sorted(path.name for path in folder.glob("*.js"))
     assert all((folder / name).read_text("utf-8") in page for name in SCRIPTS)
+
+
+def test_spans_that_a_reward_scored_are_in_the_values(tmp_path: Path) -> None:
+    """Those that lie in the answer and have a score; without the run's tokenizer too."""
+    spans = {"steps": [[0, 4, 1.0], [4, 6, 0.25]], "odd": [[3, 3, 1.0], [2, 900, 1.0], [0, 1, float("nan")]]}
+    made = row(0, 0, "Let us add: 2 + 2 = 4.", True, spans=spans)
+    run = run_of(tmp_path / "run", {1: [[made, row(0, 1, "No idea", False)]]})
+    first, second = blocks_in("".join(page_of(str(run))))["values-1"]
+    assert first["spans"] == {"steps": [[0, 4, 1.0], [4, 6, 0.25]]}
+    assert "cuts" in first
+    assert "spans" not in second

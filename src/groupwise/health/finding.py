@@ -27,6 +27,11 @@ class HealthFinding:
         return asdict(self)
 
     @property
+    def head(self) -> str:
+        """What and since when, for a line of the screen."""
+        return f"{self.severity} {self.rule} from step {self.first_step}"
+
+    @property
     def text(self) -> str:
         """In one line, without the rule's name."""
         tried = f" Try {', '.join(self.change)}." if self.change else ""

@@ -5,9 +5,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from groupwise.config import TrainConfig
+from groupwise.errors import GroupwiseError
 from groupwise.track.rollouts import Rollouts, finite
 from groupwise.track.sinks import Sink
 from groupwise.track.tracker import RunContext, Tracker
@@ -23,7 +25,8 @@ class Background(Tracker):
     """Hands everything to a sink, in order, in one thread; after its first failure the sink hears nothing more.
 
     open_sink: makes the sink, in the thread, since some libraries take seconds to be imported and to answer.
-    screen: hears of a failure, once.
+    screen: hears of a failure, once. write_report: writes the report of the complete run and says where it is; asked
+    only for a sink that shows it.
     """
 
     def __init__(
@@ -32,8 +35,10 @@ class Background(Tracker):
         open_sink: Callable[[TrainConfig, RunContext], Sink],
         screen: Tracker,
         finish_seconds: float = FINISH_SECONDS,
+        write_report: Callable[[], Path] | None = None,
     ) -> None:
         self._name, self._open, self._screen, self._finish_seconds = name, open_sink, screen, finish_seconds
+        self._write_report = write_report
         self._waiting: queue.Queue[Callable[[Sink], None] | None] = queue.Queue(MAX_WAITING)
         self._dropped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -58,12 +63,19 @@ class Background(Tracker):
             return
         end = time.monotonic() + self._finish_seconds
         with suppress(queue.Full):
-            for last in (lambda sink: sink.finish(summary), None):
+            for last in (lambda sink: self._report(sink, summary), lambda sink: sink.finish(summary), None):
                 self._waiting.put(last, timeout=max(0.0, end - time.monotonic()))
         self._thread.join(max(0.0, end - time.monotonic()))
         if self._thread.is_alive():
             self._drop(f"it was not done {self._finish_seconds:g} s after the run")
         self._thread = None
+
+    def _report(self, sink: Sink, summary: dict[str, Any] | None) -> None:
+        if summary is None or self._write_report is None or type(sink).report is Sink.report:
+            return
+        # The run is complete without it, and whoever writes it to be read says why there is none.
+        with suppress(GroupwiseError):
+            sink.report(int(summary["steps"]), self._write_report())
 
     def _put(self, call: Callable[[Sink], None]) -> None:
         if self._thread is None or self._dropped.is_set():

@@ -34,6 +34,9 @@ class Sink:
     def rollouts(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """The completions of a step, as `track.rollouts` has them."""
 
+    def report(self, step: int, page: Path) -> None:
+        """The report of a run that is complete, as one HTML file; `finish` follows."""
+
     def finish(self, summary: Mapping[str, Any] | None) -> None:
         """The run is over; without a summary it was interrupted or failed."""
 
@@ -122,6 +125,9 @@ class WandbSink(Sink):
     def rollouts(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         self._run.log({"step": step, "rollouts": self._wandb.Table(columns=list(COLUMNS), data=table_of(rows))})
 
+    def report(self, step: int, page: Path) -> None:
+        self._run.log({"step": step, "report": self._wandb.Html(str(page), inject=False)})
+
     def finish(self, summary: Mapping[str, Any] | None) -> None:
         self._run.summary.update(_flat(summary or {}))
         self._run.finish(exit_code=0 if summary is not None else 1)
@@ -147,6 +153,9 @@ class TrackioSink(Sink):
         pandas = import_module("pandas")
         table = self._trackio.Table(dataframe=pandas.DataFrame(table_of(rows), columns=list(COLUMNS)))
         self._run.log({"rollouts": table}, step=step)
+
+    def report(self, step: int, page: Path) -> None:
+        self._run.log({"report": self._trackio.Html(page, inject=False)}, step=step)
 
     def finish(self, summary: Mapping[str, Any] | None) -> None:  # noqa: ARG002
         self._run.finish()
@@ -176,6 +185,9 @@ class MlflowSink(Sink):
     def rollouts(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         table = [dict(zip(COLUMNS, row, strict=True)) for row in table_of(rows)]
         self._client.log_dict(self._id, {"rollouts": table}, f"rollouts/step_{step:06d}.json")
+
+    def report(self, step: int, page: Path) -> None:  # noqa: ARG002
+        self._client.log_artifact(self._id, str(page))
 
     def finish(self, summary: Mapping[str, Any] | None) -> None:
         if summary is not None:

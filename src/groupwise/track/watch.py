@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,19 @@ from groupwise.track.tracker import RunContext
 POLL_SECONDS = 0.5
 
 
-def watch(path: str, screen: ConsoleTracker, wait: Callable[[float], None] = time.sleep) -> None:
+Judge = Callable[[Mapping[str, Any]], Sequence[str] | None]
+"""Takes in a step, and says what the health rules found so far, the worst first; None before they were asked."""
+
+
+def watch(
+    path: str,
+    screen: ConsoleTracker,
+    wait: Callable[[float], None] = time.sleep,
+    judge: Judge = lambda _line: None,
+) -> None:
     """Show the steps of the run in a folder, done and to come, until it is complete or no process trains it.
+
+    judge: what is found for the first time is a remark, and all of it in the panel.
 
     Raises:
         DataError: if there is no run.
@@ -30,7 +41,7 @@ def watch(path: str, screen: ConsoleTracker, wait: Callable[[float], None] = tim
     with suppress(DataError):
         facts = folder.read_context()
     screen.start(config, RunContext(folder.path, 0, facts))
-    last, recent = 0, 0.0
+    last, recent, said = 0, 0.0, set[str]()
     try:
         while last < config.run.steps:
             # Asked before: what is written in between is read.
@@ -41,6 +52,12 @@ def watch(path: str, screen: ConsoleTracker, wait: Callable[[float], None] = tim
                     last = line["step"]
                     seconds = float(line.get("time/step_seconds") or 0.0)
                     recent += (seconds - recent) / min(last, WINDOW_STEPS)
+                    found = judge(line)
+                    if found is not None:
+                        screen.health(found)
+                        for text in (text for text in found if text not in said):
+                            screen.note(f"{text}: groupwise diagnose says more")
+                        said.update(found)
                     screen.show(line, recent * (config.run.steps - last))
             if last < config.run.steps and not is_held:
                 screen.note(f"no process trains the run now: it is at step {last} of {config.run.steps}")

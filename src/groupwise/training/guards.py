@@ -127,8 +127,7 @@ class Guards:
             self._say(number, problem.text)
         new = list(self._health.after(step.metrics)) if options.health != "off" else []
         if self._health.found is not None:
-            shown = [f"{one.severity} {one.rule} from step {one.first_step}" for one in self._health.found]
-            self._run.tracker.health(shown)
+            self._run.tracker.health([one.head for one in self._health.found])
         for found in new:
             if found.severity == "critical" and options.health == "stop":
                 self._halt(f"{found.rule}: {found.text}", "guards.health=warn")

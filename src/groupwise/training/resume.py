@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from groupwise import __version__
@@ -9,6 +10,7 @@ from groupwise.config import TrainConfig
 from groupwise.config.compose import compose_train_config
 from groupwise.errors import DataError, UsageError
 from groupwise.ranks import Ranks
+from groupwise.report.build import write_report
 from groupwise.track.background import Background
 from groupwise.track.journal import last_step
 from groupwise.track.run_files import RunFiles
@@ -147,7 +149,8 @@ def trackers_of(config: TrainConfig, screen: Tracker, folder: RunFolder) -> Trac
     """Everything that follows a run, from its first rank."""
     if Ranks.current().rank:
         return screen
-    others = (Background(name, SINKS[name], screen) for name in dict.fromkeys(config.run.trackers))
+    report = partial(write_report, str(folder.path))
+    others = (Background(name, SINKS[name], screen, write_report=report) for name in dict.fromkeys(config.run.trackers))
     return Trackers(RunFiles(folder, screen), screen, *others)
 
 

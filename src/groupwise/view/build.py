@@ -119,7 +119,9 @@ def blocks_of(step: int, records: Sequence[Record], pieces: Pieces | None, index
         judged = [] if verdict is None else [verdict.extracted, verdict.method, verdict.flags]
         texts.append([prompt, "".join(parts) if parts else record.completion, judged, record.detail])
         own: dict[str, Any] = {"cuts": counts([units_of(part) for part in parts])}
-        values.append({**own, **levels_of(record)} if parts else {})
+        spans = record.scored_spans()
+        scored = {"spans": spans} if spans else {}
+        values.append({**own, **levels_of(record), **scored} if parts else scored)
     return block({"prompts": list(prompts), "rows": texts}), block(values)
 
 

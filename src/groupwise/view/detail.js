@@ -40,6 +40,7 @@ function factsOf(row, content) {
   add("Reward", shown(data.total[row]));
   add("Advantage", advantageMark(data.advantage[row]));
   data.components.forEach((name, k) => { if (data.rewards[k][row] !== null) add(name, shown(data.rewards[k][row])); });
+  for (const [name, spans] of Object.entries(content.values.spans ?? {})) add(`${name}, part by part`, spans.map((span) => shown(span[2])).join(" · "));
   if (content.extracted) add("Read as the answer", make("span", { class: "model-text", text: content.extracted }));
   if (content.method) add("Compared by", content.method);
   if (content.flags.length > 0) add("Flags", content.flags.join(", "));

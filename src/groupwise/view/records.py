@@ -1,5 +1,6 @@
 """A completion of a run as a page needs it, checked: a folder may be of another version, or of somebody else."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,6 +50,7 @@ class Record(BaseModel):
     ratios: list[float] | None = None
     entropies: list[float] | None = None
     token_advantages: list[float] | None = None
+    spans: dict[str, list[tuple[Count, Count, float]]] = {}
 
     @property
     def outcome(self) -> str:
@@ -65,6 +67,16 @@ class Record(BaseModel):
         named = {"logps": self.logps, "ratios": self.ratios, "entropies": self.entropies}
         named |= {"token_advantages": self.token_advantages}
         return {name: values for name, values in named.items() if values and len(values) == len(self.ids)}
+
+    def scored_spans(self) -> dict[str, list[tuple[int, int, float]]]:
+        """By function, the parts of the completion that it scored: first token, the one behind the last, score."""
+        within = {
+            name: [
+                (start, end, score) for start, end, score in own if start < end <= self.tokens and math.isfinite(score)
+            ]
+            for name, own in self.spans.items()
+        }
+        return {name: own for name, own in within.items() if own}
 
 
 _RECORDS = TypeAdapter(list[Record])

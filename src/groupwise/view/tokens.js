@@ -21,7 +21,8 @@ function tokensOf(row, content) {
     if (level === HIGHEST) continue;
     parts += 1;
     if (length > 0) {
-      tokens.push({ text: text.slice(start, start + length), parts, ...numbersOf(row, values, number) });
+      const scored = spansAt(values, number - parts + 1, number);
+      tokens.push({ text: text.slice(start, start + length), parts, scored, ...numbersOf(row, values, number) });
       start += length;
       parts = 0;
     }
@@ -29,6 +30,13 @@ function tokensOf(row, content) {
     length = 0;
   }
   return tokens;
+}
+
+// The spans that rewards scored and that hold some of the tokens from first to last.
+function spansAt(values, first, last) {
+  return Object.entries(values.spans ?? {}).flatMap(([name, spans]) => spans
+    .filter(([start, end]) => start <= last && end > first)
+    .map(([start, end, score]) => ({ name, start, end, score, isEnd: end - 1 <= last })));
 }
 
 function numbersOf(row, values, number) {
@@ -67,10 +75,19 @@ function fillWithTokens(element, row, content) {
     if (colour !== null && colour.share > 0.02) {
       span.style.backgroundColor = `rgba(var(--${colour.name}-rgb), ${(0.5 * colour.share).toFixed(3)})`;
     }
+    drawSpans(span, token.scored);
     return span;
   });
   element.replaceChildren(...spans);
   return tokens;
+}
+
+// A line under a token of a scored span, and the score behind its last one.
+function drawSpans(element, scored) {
+  if (scored.length === 0) return;
+  element.classList.add("scored", scored[0].score > 0 ? "is-good" : "is-bad");
+  const ended = scored.filter((one) => one.isEnd);
+  if (ended.length > 0) element.dataset.score = ended.map((one) => shown(one.score)).join(" ");
 }
 
 function describeToken(token, number) {
@@ -80,6 +97,7 @@ function describeToken(token, number) {
   if (token.entropy !== null) parts.push(`entropy ≈ ${token.entropy.toPrecision(2)} nats`);
   if (token.ratio !== null) parts.push(`ratio ≈ ${token.ratio.toPrecision(3)}`);
   if (token.pull !== null) parts.push(`advantage × ratio ≈ ${signed(token.pull)}`);
+  for (const { name, start, end, score } of token.scored) parts.push(`${name}: ${shown(score)} for the tokens ${start + 1} to ${end}`);
   if (token.ratio === null) parts.push("not forwarded: no ratio, no entropy");
   return parts.join(" · ");
 }
@@ -108,6 +126,13 @@ function tellTokens(element, tokens) {
 }
 
 function drawLegend(content) {
+  drawScale(content);
+  if (content.values.spans && content.values.cuts && state.tab !== "steps") {
+    byId("legend").append(" Underlined: parts that a reward scored, each with its score behind it.");
+  }
+}
+
+function drawScale(content) {
   const scale = SCALES[state.colour];
   const legend = byId("legend");
   if (!scale || !content.values.cuts || state.tab === "steps") {
